@@ -1,0 +1,284 @@
+"""The live service: one writer thread between the MQTT session, the commands and the store.
+
+The thread takes windows from the session and commands from HTTP, puts them in order of time, and lets
+:class:`api.core.Core` do the work. A window is acknowledged when everything in it has been committed. While the
+store refuses, the window waits here and nothing is acknowledged; the session goes on pinging.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import structlog
+
+from api.commands import Commands
+from api.core import Core
+from api.recording import write_message
+from ingest.message import RawMessage
+from store.ports import StoreError
+from store.records import JournalEntry
+
+T = TypeVar("T")
+_log = structlog.get_logger("quarterline.engine")
+
+_IDLE_S = 0.05
+_RETRY_S = (0.1, 5.0)
+
+
+class Window(Protocol):
+    """Messages in order of reception, and the service time up to which nothing received is missing."""
+
+    @property
+    def messages(self) -> Sequence[RawMessage]: ...
+    @property
+    def watermark_us(self) -> int: ...
+
+
+class Source(Protocol):
+    """Where windows come from: an MQTT session, or nothing but the clock."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def next(self, timeout_s: float) -> Window | None: ...
+    def done(self, window: Any) -> None: ...
+    def pending(self) -> int: ...
+    def ready(self) -> tuple[bool, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    messages: tuple[RawMessage, ...]
+    watermark_us: int
+
+
+class ClockSource:
+    """A source without MQTT: the clock goes on, readings come by HTTP only."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._wake = threading.Event()
+
+    def start(self) -> None:
+        """Nothing to connect."""
+
+    def stop(self) -> None:
+        """Let a waiting ``next`` return."""
+        self._wake.set()
+
+    def next(self, timeout_s: float) -> _Tick:
+        """An empty window up to now."""
+        self._wake.wait(timeout_s)
+        return _Tick((), int(self._clock() * 1e6))
+
+    def done(self, window: Any) -> None:
+        """Nobody waits for an acknowledgement."""
+
+    def pending(self) -> int:
+        """Nothing is ever on its way."""
+        return 0
+
+    def ready(self) -> tuple[bool, str]:
+        """Always."""
+        return True, "no broker configured"
+
+
+@dataclass(slots=True)
+class _Waiting:
+    at_us: int
+    run: Callable[[Commands], Any]
+    future: Future[Any]
+
+
+class Engine:
+    """Runs a core on a thread of its own."""
+
+    def __init__(
+        self,
+        make_core: Callable[[Callable[[list[JournalEntry]], None]], Core],
+        source: Source,
+        clock: Callable[[], float],
+        *,
+        record: Path | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._source = source
+        self._clock = clock
+        self._chance = chance or random.Random()  # back-off jitter only
+        self._record = record
+        self._commands: deque[_Waiting] = deque()
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._fault = ""
+        self._held = 0
+        self._newest = threading.Condition()
+        self._seq = 0
+        self.core = make_core(self._written)
+        last = self.core.store.ledger.journal_tail(limit=1)
+        self._seq = max(self._seq, last[0].seq if last else 0)
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    # ---- from other threads --------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the session and the writer."""
+        self._source.start()
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Commit and acknowledge what has been handed over, then stop."""
+        self._stopping.set()
+        self._thread.join(timeout_s)
+        self._source.stop()
+        with self._newest:
+            self._newest.notify_all()
+
+    def now(self) -> float:
+        """The service's clock [s]."""
+        return self._clock()
+
+    def submit(self, command: Callable[[Commands], T], timeout_s: float = 30.0) -> T:
+        """Run a command in the writer's thread, in one transaction, at this instant; returns what it returns.
+
+        Raises
+        ------
+        StoreError
+            The store refused, or the writer did not come to it in time; nothing of the command was kept.
+        """
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("a command cannot wait for another command")
+        waiting = _Waiting(int(self._clock() * 1e6), command, Future())
+        with self._lock:
+            if self._stopping.is_set() or not self._thread.is_alive():
+                raise StoreError("the service is stopping")
+            self._commands.append(waiting)
+        try:
+            return waiting.future.result(timeout_s)  # type: ignore[no-any-return]  # a Future[Any] by nature
+        except TimeoutError:
+            if waiting.future.cancel():
+                raise StoreError(f"the store is busy or down: {self._fault or 'no answer in time'}") from None
+            raise
+
+    def pending(self) -> int:
+        """Items received and not yet committed; an uncommitted message counts as one item."""
+        return self._source.pending() + self._held
+
+    def readiness(self) -> dict[str, tuple[bool, str]]:
+        """Each part the service needs: whether it is well, and why not."""
+        alive = self._thread.is_alive()
+        return {
+            "writer": (alive, "running" if alive else "the writer thread has ended: restart the service"),
+            "store": (not self._fault, self._fault or "ok"),
+            "mqtt": self._source.ready(),
+        }
+
+    def wait_journal(self, after: int, timeout_s: float) -> bool:
+        """Wait until the journal goes beyond ``after``; False when the time is over first."""
+        with self._newest:
+            return self._newest.wait_for(lambda: self._seq > after or self._stopping.is_set(), timeout_s)
+
+    # ---- the writer's thread -------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._turn(self._source.next(_IDLE_S))
+        except Exception:
+            _log.exception("the writer ended")
+            raise
+        finally:
+            with self._lock:
+                self._stopping.set()
+                for waiting in self._commands:
+                    waiting.future.set_exception(StoreError("the service is stopping"))
+                self._commands.clear()
+
+    def _turn(self, window: Window | None) -> None:
+        if window is None:
+            return
+        messages = window.messages
+        self._held = len(messages)
+        start = 0
+        for waiting in self._due(window.watermark_us):
+            # an event comes before a message of the same instant
+            stop = bisect_left(messages, waiting.at_us, lo=start, key=lambda m: m.received_us)
+            if not self._take(messages[start:stop]) or not self._patiently(
+                lambda at=waiting.at_us: self.core.advance(at)  # type: ignore[misc]  # default binds the value
+            ):
+                waiting.future.set_exception(StoreError("the service is stopping"))
+                return
+            start = stop
+            self._execute(waiting)
+        if self._take(messages[start:]) and self._patiently(lambda: self.core.advance(window.watermark_us)):
+            self._source.done(window)
+            self._held = 0
+
+    def _due(self, watermark_us: int) -> list[_Waiting]:
+        with self._lock:
+            due = [w for w in self._commands if w.at_us <= watermark_us]
+            self._commands = deque(w for w in self._commands if w.at_us > watermark_us)
+        return sorted(due, key=lambda w: w.at_us)
+
+    def _take(self, messages: Sequence[RawMessage]) -> bool:
+        start = 0
+        while start < len(messages):
+            begin = start
+
+            def span(begin: int = begin) -> None:
+                nonlocal start
+                start = self.core.accept_span(messages, begin)
+
+            if not self._patiently(span):
+                return False
+            self._record_messages(messages[begin:start])
+        return True
+
+    def _execute(self, waiting: _Waiting) -> None:
+        if not waiting.future.set_running_or_notify_cancel():
+            return
+        try:
+            with self.core.desk.transaction():
+                result = waiting.run(Commands(self.core, waiting.at_us))
+        except Exception as error:
+            self.core.registry_changed()  # what was rolled back may have been read already
+            waiting.future.set_exception(error)
+        else:
+            waiting.future.set_result(result)
+
+    def _patiently(self, work: Callable[[], Any]) -> bool:
+        """Do the work, again and again while the store refuses; False when the service stops meanwhile."""
+        delay = _RETRY_S[0]
+        while True:
+            try:
+                work()
+            except StoreError as error:
+                if not self._fault:
+                    _log.error("the store refuses; nothing is acknowledged until it recovers", reason=str(error))
+                self._fault = str(error)
+                if self._stopping.wait(delay * self._chance.uniform(0.5, 1.0)):
+                    return False
+                delay = min(delay * 2, _RETRY_S[1])
+            else:
+                if self._fault:
+                    _log.info("the store is well again")
+                self._fault = ""
+                return True
+
+    def _record_messages(self, messages: Sequence[RawMessage]) -> None:
+        if self._record is None or not messages:
+            return
+        with self._record.open("ab") as file:
+            for message in messages:
+                write_message(file, message)
+
+    def _written(self, entries: list[JournalEntry]) -> None:
+        with self._newest:
+            self._seq = max(self._seq, entries[-1].seq)
+            self._newest.notify_all()

@@ -1,0 +1,146 @@
+"""The fleet's running estimate: a fold that goes forward, and goes back to a checkpoint for late data.
+
+The state is a pure function of the readings received so far, in order of event time. So a live run, a replay
+and a rebuild after a crash all arrive at the same state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from analysis.assess import assess
+from analysis.fold import Fleet, FleetState, initial_state, newest, put, step, take
+from analysis.model import Assessment, Found
+from api.fleetmodel import as_batch
+from store.ports import History
+from store.records import StoredReading
+
+#: A few days: data later than that refolds its interceptor from the start of its history.
+CHECKPOINTS: Final = 8
+_REBUILD_SPAN_US: Final = 30 * 86_400 * 1_000_000
+
+
+@dataclass(slots=True)
+class _Checkpoint:
+    state: FleetState
+    newest_s: np.ndarray[tuple[int], np.dtype[np.float64]]
+    valid: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What one advance noticed; ``refolded`` maps an interceptor to the instant it was folded again from [s]."""
+
+    found: Found
+    refolded: dict[str, float]
+
+
+class Estimates:
+    """The fold over one fleet. Not thread safe: the writer's thread owns it."""
+
+    def __init__(self, fleet: Fleet, history: History) -> None:
+        self.fleet = fleet
+        self._history = history
+        self._state = initial_state(fleet)
+        self._checkpoints: deque[_Checkpoint] = deque(maxlen=CHECKPOINTS)
+        self._owner = np.array([fleet.interceptor_index[s.interceptor] for s in fleet.sensors], dtype=np.int64)
+
+    def advance(self, readings: Sequence[StoredReading], *, received_before_us: int) -> Advance:
+        """Fold new readings in; those older than what is folded make their interceptor fold again."""
+        known = [r for r in readings if r.sensor in self.fleet.sensor_index]
+        if not known:
+            return Advance(Found(), {})
+        times = np.array([r.time_us / 1e6 for r in known])
+        owner = self._owner[[self.fleet.sensor_index[r.sensor] for r in known]]
+        oldest = np.full(len(self.fleet.interceptors), np.inf)
+        np.minimum.at(oldest, owner, times)
+        late = oldest <= newest(self.fleet, self._state)
+        forward = [r for r, who in zip(known, owner, strict=True) if not late[who]]
+        pump_outs, hot = [], []
+        if forward:
+            self._state, found = step(self.fleet, self._state, as_batch(forward, self.fleet.sensor_index))
+            pump_outs += found.pump_outs
+            hot += found.hot_discharges
+        refolded = {}
+        for who in np.flatnonzero(late):
+            since, found = self._refold(int(who), float(oldest[who]), received_before_us)
+            refolded[self.fleet.interceptors[who].id] = since
+            pump_outs += found.pump_outs
+            hot += found.hot_discharges
+        return Advance(Found(tuple(pump_outs), tuple(hot)), refolded)
+
+    def rebuild(self, *, received_before_us: int) -> None:
+        """Fold the whole history received before an instant, from nothing."""
+        self._state = initial_state(self.fleet)
+        self._checkpoints.clear()
+        ids = [s.id for s in self.fleet.sensors]
+        if not ids:
+            return
+        span = self._history_span(ids)
+        if span is None:
+            return
+        start, end = span
+        while start <= end:
+            rows = self._history.readings(
+                ids,
+                since_us=start,
+                until_us=start + _REBUILD_SPAN_US,
+                received_before_us=received_before_us,
+            )
+            if rows:
+                self._state, _ = step(self.fleet, self._state, as_batch(rows, self.fleet.sensor_index))
+            start += _REBUILD_SPAN_US
+
+    def mark(self) -> FleetState:
+        """The present state, to come back to when a commit fails."""
+        return self._state
+
+    def back_to(self, mark: FleetState) -> None:
+        """Undo the advances since :meth:`mark`; checkpoints that late data made invalid stay so."""
+        self._state = mark
+
+    def checkpoint(self) -> None:
+        """Keep the present state to fold again from; states are immutable, so this costs a reference."""
+        state = self._state
+        self._checkpoints.append(
+            _Checkpoint(state, newest(self.fleet, state), np.ones(len(self.fleet.interceptors), dtype=bool))
+        )
+
+    def assess(self, now_s: float, *, interceptors: Sequence[str] | None = None) -> list[Assessment]:
+        """Today's assessment of these interceptors, or of all."""
+        indices = None
+        if interceptors is not None:
+            indices = [self.fleet.interceptor_index[i] for i in interceptors]
+        return assess(self.fleet, self._state, now_s, indices=indices)
+
+    def _refold(self, who: int, oldest_s: float, received_before_us: int) -> tuple[float, Found]:
+        usable = [c for c in self._checkpoints if c.valid[who] and c.newest_s[who] < oldest_s]
+        base = usable[-1].state if usable else initial_state(self.fleet)
+        since_s = float(usable[-1].newest_s[who]) if usable else -np.inf
+        for checkpoint in self._checkpoints:
+            if checkpoint.newest_s[who] >= oldest_s:
+                checkpoint.valid[who] = False
+        self._state = put(self._state, self.fleet, [who], take(base, self.fleet, [who]))
+        ids = [s.id for s, owner in zip(self.fleet.sensors, self._owner, strict=True) if owner == who]
+        rows = self._history.readings(
+            ids,
+            since_us=0 if not usable else round(since_s * 1e6) + 1,
+            until_us=2**62,
+            received_before_us=received_before_us,
+        )
+        if not rows:
+            return since_s, Found()
+        self._state, found = step(self.fleet, self._state, as_batch(rows, self.fleet.sensor_index))
+        return since_s, found
+
+    def _history_span(self, ids: Sequence[str]) -> tuple[int, int] | None:
+        last = self._history.last(ids)
+        if not last:
+            return None
+        first = self._history.first_us(ids)
+        return (first, max(r.time_us for r in last.values())) if first is not None else None

@@ -64,6 +64,9 @@ class History(Protocol):
     def last(self, sensors: Sequence[str]) -> dict[str, StoredReading]:
         """The newest reading by event time of each sensor that has one."""
 
+    def first_us(self, sensors: Sequence[str]) -> int | None:
+        """The oldest event time of these sensors' readings, None where there is none."""
+
     def totals(self) -> Totals:
         """Counts over all time."""
 

@@ -1,8 +1,8 @@
 """Parts that several rooms' tests share: what is on this machine, free ports, a real Mosquitto.
 
-A test that needs a part of the machine says so by a marker (`mosquitto`, `browser`) or by using the part's fixture.
-Where the part is missing the test is skipped and the summary says what to install; with QUARTERLINE_NO_SKIPS=1, as in
-CI, any skip fails the run.
+A test that needs a part of the machine says so by a marker (`mosquitto`, `browser`) or by using the part's
+fixture. Where the part is missing the test is skipped and the summary says what to install; with
+QUARTERLINE_NO_SKIPS=1, as in CI, any skip fails the run.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from pathlib import Path
 import pytest
 
 # Where Debian and Homebrew put daemons, beside the search path of an ordinary user.
-SEARCH_PATH = os.pathsep.join(
-    [os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin"]
-)
+DAEMONS = ["/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin"]
+SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), *DAEMONS])
 NO_SKIPS = os.environ.get("QUARTERLINE_NO_SKIPS", "") not in ("", "0")
 
 
@@ -121,7 +120,7 @@ def chromium_path() -> str:
 
 @dataclass
 class MosquittoBroker:
-    """A real Mosquitto on a loopback port, in a directory of its own; start, stop, kill and start again as a test needs."""
+    """A real Mosquitto on a loopback port, in a directory of its own, for a test to start, stop and kill."""
 
     binary: str
     directory: Path
@@ -167,7 +166,7 @@ class MosquittoBroker:
             self.process = None
 
     def stop(self) -> None:
-        """End it as an operator would: what it holds is written to its directory first, if persistence is on."""
+        """End it as an operator would: with persistence on, what it holds is written down first."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -179,9 +178,10 @@ class MosquittoBroker:
 def mosquitto_broker(
     tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]
 ) -> Iterator[Callable[..., MosquittoBroker]]:
-    """Start a Mosquitto: `mosquitto_broker(["persistence true", …], port=…) -> MosquittoBroker` with host, port, process.
+    """Start a Mosquitto: `mosquitto_broker(["persistence true", …], port=…) -> MosquittoBroker`.
 
-    Without a `listener` line it listens on the loopback address, anonymous clients allowed. All are ended with the test.
+    Without a `listener` line it listens on the loopback address, anonymous clients allowed. Options of the
+    listener (cafile, certfile, …) may stand among the lines. All are ended with the test.
     """
     binary = PARTS["mosquitto"].path()
     assert binary is not None  # the marker that comes with this fixture skips first

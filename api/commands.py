@@ -10,18 +10,15 @@ from alerts.ids import short_id
 from alerts.orders import answer
 from api.core import Core
 from api.recording import Event, parse_instant
+from api.service import Fleet, IngestResult
 from ingest.message import RawMessage
 from store.ports import Store
 from store.records import (
-    CommitResult,
     CoreSample,
     FrequencyDecision,
-    Hauler,
     Interceptor,
     Manifest,
     Order,
-    Sensor,
-    Site,
 )
 
 
@@ -40,7 +37,9 @@ class Commands:
     def manifest(self, manifest: Manifest) -> Manifest:
         """File a manifest and decide what follows from it."""
         self._known(manifest.interceptor)
-        if manifest.hauler is not None and manifest.hauler not in {h.id for h in self.store.registry.haulers()}:
+        if manifest.hauler is not None and manifest.hauler not in {
+            h.id for h in self.store.registry.haulers()
+        }:
             raise CommandError(f"hauler: {manifest.hauler!r} is not in the fleet")
         number = manifest.number or str(manifest.pumped_us)
         filed = replace(manifest, id=manifest.id or short_id("m", manifest.interceptor, number))
@@ -52,7 +51,9 @@ class Commands:
         """File a hand measurement and decide what follows from it."""
         interceptor = self._known(sample.interceptor)
         if not 1 <= sample.compartment <= interceptor.compartments:
-            raise CommandError(f"compartment: {sample.compartment} is not one of 1 … {interceptor.compartments}")
+            raise CommandError(
+                f"compartment: {sample.compartment} is not one of 1 … {interceptor.compartments}"
+            )
         identity = sample.id or short_id(
             "cs", sample.interceptor, str(sample.compartment), str(sample.sampled_us)
         )
@@ -87,24 +88,25 @@ class Commands:
         self._core.decide_now([filed.interceptor], self.now_us)
         return filed
 
-    def put_fleet(
-        self,
-        *,
-        sites: Sequence[Site] = (),
-        interceptors: Sequence[Interceptor] = (),
-        sensors: Sequence[Sensor] = (),
-        haulers: Sequence[Hauler] = (),
-    ) -> int:
+    def put_fleet(self, fleet: Fleet) -> int:
         """Insert or update parts of the fleet; returns how many rows changed."""
         changed = self.store.registry.put_fleet(
-            sites=sites, interceptors=interceptors, sensors=sensors, haulers=haulers
+            sites=fleet.sites,
+            interceptors=fleet.interceptors,
+            sensors=fleet.sensors,
+            haulers=fleet.haulers,
         )
         self._core.registry_changed()
         return changed
 
-    def readings(self, messages: Sequence[RawMessage]) -> CommitResult:
+    def readings(self, messages: Sequence[RawMessage]) -> IngestResult:
         """Take messages that came another way than MQTT; the same path and guarantees."""
-        return self._core.take(messages)
+        result = self._core.take(messages)
+        return IngestResult(
+            stored=len(result.stored),
+            duplicates=result.duplicates,
+            quarantined=tuple((one.reason, one.detail) for one in result.quarantined),
+        )
 
     def _known(self, interceptor: str) -> Interceptor:
         record = self._core.interceptors.get(interceptor)
@@ -116,7 +118,16 @@ class Commands:
 # ---- events of a recorded stream ---------------------------------------------------------------------
 
 _FIELDS: Final = {
-    "manifest": {"interceptor", "number", "pumped_at", "hauler", "complete", "volume_l", "fog_mm", "solids_mm"},
+    "manifest": {
+        "interceptor",
+        "number",
+        "pumped_at",
+        "hauler",
+        "complete",
+        "volume_l",
+        "fog_mm",
+        "solids_mm",
+    },
     "core_sample": {"interceptor", "compartment", "sampled_at", "fog_mm", "solids_mm", "by"},
     "frequency_decision": {"interceptor", "decision", "frequency", "effective", "by", "reason"},
     "order_answer": {"order", "interceptor", "hauler", "answer", "scheduled_at"},
@@ -133,7 +144,9 @@ class _Fields:
             raise CommandError(f"{event.where}: type: {event.type!r} is none of {', '.join(_FIELDS)}")
         unknown = sorted(set(event.fields) - allowed)
         if unknown:
-            raise CommandError(f"{event.where}: {unknown[0]}: no field of {event.type}; known are {', '.join(sorted(allowed))}")
+            raise CommandError(
+                f"{event.where}: {unknown[0]}: no field of {event.type}; known are {', '.join(sorted(allowed))}"
+            )
 
     def _take(self, name: str, kinds: tuple[type, ...], what: str, required: bool) -> Any:
         value = self._event.fields.get(name)
@@ -239,7 +252,11 @@ def _frequency_decision(fields: _Fields, event: Event) -> Callable[[Commands], o
 
 def _order_answer(fields: _Fields, event: Event) -> Callable[[Commands], object]:
     order, interceptor = fields.text_or_none("order"), fields.text_or_none("interceptor")
-    hauler, word, scheduled = fields.text("hauler"), fields.text("answer"), fields.instant_or_none("scheduled_at")
+    hauler, word, scheduled = (
+        fields.text("hauler"),
+        fields.text("answer"),
+        fields.instant_or_none("scheduled_at"),
+    )
     if order is None and interceptor is None:
         raise CommandError(f"{event.where}: order: missing; give the order's id, or the interceptor")
 

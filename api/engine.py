@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 import structlog
 
+from api.bell import Bell
 from api.commands import Commands
 from api.core import Core
 from api.recording import write_message
@@ -118,11 +119,10 @@ class Engine:
         self._stopping = threading.Event()
         self._fault = ""
         self._held = 0
-        self._newest = threading.Condition()
-        self._seq = 0
-        self.core = make_core(self._written)
+        self.bell = Bell()
+        self.core = make_core(lambda entries: self.bell.ring(entries[-1].seq))
         last = self.core.store.ledger.journal_tail(limit=1)
-        self._seq = max(self._seq, last[0].seq if last else 0)
+        self.bell.ring(last[0].seq if last else 0)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     # ---- from other threads --------------------------------------------------------------------------
@@ -137,8 +137,7 @@ class Engine:
         self._stopping.set()
         self._thread.join(timeout_s)
         self._source.stop()
-        with self._newest:
-            self._newest.notify_all()
+        self.bell.close()
 
     def now(self) -> float:
         """The service's clock [s]."""
@@ -178,11 +177,6 @@ class Engine:
             "store": (not self._fault, self._fault or "ok"),
             "mqtt": self._source.ready(),
         }
-
-    def wait_journal(self, after: int, timeout_s: float) -> bool:
-        """Wait until the journal goes beyond ``after``; False when the time is over first."""
-        with self._newest:
-            return self._newest.wait_for(lambda: self._seq > after or self._stopping.is_set(), timeout_s)
 
     # ---- the writer's thread -------------------------------------------------------------------------
 
@@ -260,7 +254,9 @@ class Engine:
                 work()
             except StoreError as error:
                 if not self._fault:
-                    _log.error("the store refuses; nothing is acknowledged until it recovers", reason=str(error))
+                    _log.error(
+                        "the store refuses; nothing is acknowledged until it recovers", reason=str(error)
+                    )
                 self._fault = str(error)
                 if self._stopping.wait(delay * self._chance.uniform(0.5, 1.0)):
                     return False
@@ -277,8 +273,3 @@ class Engine:
         with self._record.open("ab") as file:
             for message in messages:
                 write_message(file, message)
-
-    def _written(self, entries: list[JournalEntry]) -> None:
-        with self._newest:
-            self._seq = max(self._seq, entries[-1].seq)
-            self._newest.notify_all()

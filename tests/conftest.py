@@ -7,6 +7,7 @@ QUARTERLINE_NO_SKIPS=1, as in CI, any skip fails the run.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import signal
@@ -23,6 +24,7 @@ import pytest
 # Where Debian and Homebrew put daemons, beside the search path of an ordinary user.
 DAEMONS = ["/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin"]
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), *DAEMONS])
+OURS = ("analysis", "store", "ingest", "alerts", "simulators", "api")
 NO_SKIPS = os.environ.get("QUARTERLINE_NO_SKIPS", "") not in ("", "0")
 
 
@@ -68,6 +70,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if NO_SKIPS:
                 pytest.fail(part.remedy, pytrace=False)
             pytest.skip(part.remedy)
+
+
+def pytest_sessionstart() -> None:
+    """In a run against the wheel, refuse to test anything else by mistake."""
+    if os.environ.get("QUARTERLINE_FROM_WHEEL"):
+        for name in OURS:
+            where = importlib.import_module(name).__file__ or ""
+            if "site-packages" not in Path(where).parts:
+                pytest.exit(f"{name} is loaded from {where}, not from the installed wheel", returncode=1)
 
 
 def _skips(config: pytest.Config) -> list[str]:

@@ -2,7 +2,7 @@
 
 A test that needs a part of the machine says so by a marker (`mosquitto`, `browser`) or by using the part's
 fixture. Where the part is missing the test is skipped and the summary says what to install; with
-QUARTERLINE_NO_SKIPS=1, as in CI, any skip fails the run.
+TESTS_NO_SKIPS=1, as in CI, any skip fails the run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import pytest
 DAEMONS = ["/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin"]
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), *DAEMONS])
 OURS = ("analysis", "store", "ingest", "alerts", "simulators", "api")
-NO_SKIPS = os.environ.get("QUARTERLINE_NO_SKIPS", "") not in ("", "0")
+NO_SKIPS = os.environ.get("TESTS_NO_SKIPS", "") not in ("", "0")
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """In a run against the wheel, refuse to test anything else by mistake."""
-    if os.environ.get("QUARTERLINE_FROM_WHEEL"):
+    """Keep a developer's own configuration out; in a run against the wheel, refuse to test anything else."""
+    for name in [name for name in os.environ if name.upper().startswith("QUARTERLINE_")]:
+        del os.environ[name]
+    if os.environ.get("TESTS_FROM_WHEEL"):
         for name in OURS:
             where = importlib.import_module(name).__file__ or ""
             if "site-packages" not in Path(where).parts:
@@ -103,7 +105,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             if count:
                 terminalreporter.write_line(f"{count} tests skipped because {part.remedy}")
     if NO_SKIPS and skips:
-        terminalreporter.section("QUARTERLINE_NO_SKIPS: a skip fails this run", red=True)
+        terminalreporter.section("TESTS_NO_SKIPS: a skip fails this run", red=True)
         for skip in skips:
             terminalreporter.write_line(skip)
 

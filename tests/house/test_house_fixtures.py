@@ -44,7 +44,7 @@ def test_a_missing_part_is_skipped_and_named(room_without_mosquitto: Path, proce
 def test_where_no_skips_are_allowed_a_missing_part_fails(
     room_without_mosquitto: Path, processes: str
 ) -> None:
-    result = _pytest(room_without_mosquitto, processes, QUARTERLINE_NO_SKIPS="1")
+    result = _pytest(room_without_mosquitto, processes, TESTS_NO_SKIPS="1")
     assert result.returncode == 1, result.stdout
     assert "Mosquitto is missing: apt-get install mosquitto" in result.stdout
 
@@ -54,14 +54,14 @@ def test_where_no_skips_are_allowed_any_skip_fails(room_without_mosquitto: Path,
     (room_without_mosquitto / "test_room.py").write_text(
         "import pytest\ndef test_x(): pytest.skip('a whim')\n"
     )
-    result = _pytest(room_without_mosquitto, processes, QUARTERLINE_NO_SKIPS="1")
+    result = _pytest(room_without_mosquitto, processes, TESTS_NO_SKIPS="1")
     assert result.returncode == 1, result.stdout
     assert "a whim" in result.stdout
 
 
 def _pytest(room: Path, processes: str, **environment: str) -> subprocess.CompletedProcess[str]:
     inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("QUARTERLINE", "PYTEST"))
+        name: value for name, value in os.environ.items() if not name.startswith(("TESTS_", "PYTEST"))
     }
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", processes, str(room)],

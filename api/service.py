@@ -59,7 +59,7 @@ class Commands(Protocol):
     def core_sample(self, sample: CoreSample) -> CoreSample:
         """File a hand measurement; the same sample again changes nothing."""
 
-    def answer(self, order_id: str, hauler: str, answer: str, scheduled_us: int | None) -> Order:
+    def answer(self, order_id: str, hauler: str, word: str, scheduled_us: int | None) -> Order:
         """A hauler's answer to an offer; raises alerts.orders.AnswerError where none is awaited."""
 
     def frequency_decision(self, decision: FrequencyDecision) -> FrequencyDecision:

@@ -47,6 +47,7 @@ class _Section(BaseModel):
 class Mqtt(_Section):
     """The broker that readings come from."""
 
+    enabled: bool = True
     host: str = "127.0.0.1"
     port: Port = 1883
     client_id: str = Field(default="quarterline", min_length=1, max_length=128)
@@ -106,6 +107,14 @@ class Http(_Section):
             return self.public_url
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
+
+
+class Clock(_Section):
+    """An accelerated clock, for demonstrations and tests; leave it alone in earnest."""
+
+    speed: float = Field(default=1.0, ge=1.0, le=1e6)
+    start_s: float | None = None  # service time [s] at ...
+    real_start_s: float | None = None  # ... this wall time [s]; default: the start of the process
 
 
 class Decide(_Section):
@@ -168,6 +177,8 @@ class Settings(BaseSettings):
     log: Literal["text", "json"] = "text"
     mqtt: Mqtt = Field(default_factory=Mqtt)
     http: Http = Field(default_factory=Http)
+    record: Path | None = None  # keep every received message here, as a message file for replay
+    clock: Clock = Field(default_factory=Clock)
     decide: Decide = Field(default_factory=Decide)
     policy: Policy = Field(default_factory=Policy)
     webhooks: Webhooks = Field(default_factory=Webhooks)

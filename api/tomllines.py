@@ -94,6 +94,7 @@ class _Scanner:
         self._at += 2 if double else 1
         path: Path = ()
         for key in keys[:-1]:
+            self._lines.setdefault((*path, key), line)
             path = self._newest((*path, key))
         path = (*path, keys[-1])
         if double:

@@ -9,12 +9,16 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 from typing import Final
 
 import httpx
+
+from store import open_store
+from store.ports import StoreError
 
 PACKAGES: Final = ("analysis", "store", "ingest", "alerts", "simulators", "api")
 OK, WARN, FAULT = "ok", "warning", "fault"
@@ -76,15 +80,12 @@ def data_dir(path: Path) -> Iterator[Finding]:
     )
 
 
-def store_file(path: Path) -> Iterator[Finding]:
+def store_file(path: Path, data_dir: Path) -> Iterator[Finding]:
     """Whether the store opens and is sound."""
-    from store import open_store
-    from store.ports import StoreError
-
     if not path.exists():
         return
     try:
-        store = open_store(path)
+        store = open_store(data_dir)
     except (StoreError, OSError) as error:
         yield Finding("store", FAULT, str(error), "restore from a backup, or move the file aside")
         return
@@ -97,12 +98,12 @@ def store_file(path: Path) -> Iterator[Finding]:
             f"{verdict}; {totals.stored} readings stored, {totals.quarantined} items in quarantine",
             "" if verdict == "ok" else "restore from a backup",
         )
-        keys = [k for k in store.ledger.keys() if k.revoked_us is None]  # noqa: SIM118  # not a mapping
+        keys = [k for k in store.ledger.keys() if k.revoked_us is None]
         yield Finding(
             "keys",
             OK if keys else WARN,
             f"{len(keys)} in force",
-            "" if keys else "run: quarterline token add",
+            "" if keys else "run: quarterline token create",
         )
     finally:
         store.close()
@@ -152,8 +153,6 @@ def running_service(address: str, *, now: Callable[[], float] = time.time) -> It
     )
     stated = answer.headers.get("date")
     if stated:
-        from email.utils import parsedate_to_datetime
-
         off = parsedate_to_datetime(stated).timestamp() - now()
         state = OK if abs(off) <= _CLOCK_SLACK_S else FAULT
         yield Finding(

@@ -1,0 +1,35 @@
+"""Errors that are a sentence to the user: everything else that escapes is a fault of ours."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from alerts.ordinance import OrdinanceError
+from api.fleet_file import FleetError
+from api.recording import RecordingError
+from api.security import RoleError
+from api.settings import ConfigurationError
+from api.work import UseError
+from ingest.broker import BrokerError
+from ingest.profile import ProfileError
+from ingest.series import SeriesError
+from store.ports import StoreError
+
+_USE: Final = (UseError, ConfigurationError, RoleError, FileNotFoundError, IsADirectoryError)
+
+USER_FAULTS: Final[tuple[type[Exception], ...]] = (
+    *_USE,
+    BrokerError,
+    FleetError,
+    OrdinanceError,
+    OSError,
+    ProfileError,
+    RecordingError,
+    SeriesError,
+    StoreError,
+)
+
+
+def wrong_use(error: Exception) -> int:
+    """The exit status of an error: 2 for wrong use, 1 for work that failed."""
+    return 2 if isinstance(error, _USE) else 1

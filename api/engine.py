@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,12 +19,12 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import structlog
+from ingest.message import RawMessage
 
 from api.bell import Bell
 from api.commands import Commands
 from api.core import Core
 from api.recording import write_message
-from ingest.message import RawMessage
 from store.ports import StoreError
 from store.records import JournalEntry
 
@@ -32,6 +33,7 @@ _log = structlog.get_logger("quarterline.engine")
 
 _IDLE_S = 0.05
 _RETRY_S = (0.1, 5.0)
+_REGISTRY_S = 1.0
 
 
 class Window(Protocol):
@@ -119,6 +121,7 @@ class Engine:
         self._stopping = threading.Event()
         self._fault = ""
         self._held = 0
+        self._look_again = 0.0
         self.bell = Bell()
         self.core = make_core(lambda entries: self.bell.ring(entries[-1].seq))
         last = self.core.store.ledger.journal_tail(limit=1)
@@ -195,6 +198,9 @@ class Engine:
                 self._commands.clear()
 
     def _turn(self, window: Window | None) -> None:
+        if time.monotonic() >= self._look_again:
+            self._look_again = time.monotonic() + _REGISTRY_S
+            self._patiently(self.core.registry_changed)  # another process may have imported a fleet
         if window is None:
             return
         messages = window.messages

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from alerts import calendar
+from alerts.ordinance import Ordinance
 from api import tomllines
 from api.checked import Problem, Problems, Table
 from api.service import Fleet
@@ -37,6 +40,20 @@ T = TypeVar("T", Site, Interceptor, Sensor, Hauler)
 
 #: (frequency, ordinance id, kind of device) -> what is expected instead; None where it is fine.
 FrequencyCheck = Callable[[str, str, str], str | None]
+
+
+def frequency_check(ordinances: Mapping[str, Ordinance], day: date) -> FrequencyCheck:
+    """The check of frequencies against the maximum of the ordinance in force on a local date."""
+
+    def check(frequency: str, ordinance: str, kind: str) -> str | None:
+        rules = ordinances[ordinance].at(day).rules_for(kind)
+        try:
+            calendar.check_frequency(frequency, rules.max_interval, rules.max_citation or "")
+        except (calendar.DurationError, calendar.FrequencyError) as error:
+            return str(error)
+        return None
+
+    return check
 
 
 class FleetError(Exception):

@@ -45,7 +45,7 @@ class _Section(BaseModel):
 
 
 class Mqtt(_Section):
-    """The broker that readings come from."""
+    """The broker that readings come from; without one (``enabled = false``) they come by HTTP only."""
 
     enabled: bool = True
     host: str = "127.0.0.1"
@@ -310,7 +310,7 @@ def _beside(data: dict[str, Any], folder: Path) -> dict[str, Any]:
             return [placed(one) for one in value]
         return str(folder / value) if isinstance(value, str) and value else value
 
-    found = {key: placed(value) if key == "data_dir" else value for key, value in data.items()}
+    found = {key: placed(value) if key in ("data_dir", "record") else value for key, value in data.items()}
     for section, key in _PATHS:
         if isinstance(below := found.get(section), dict) and key in below:
             found[section] = {**below, key: placed(below[key])}

@@ -1,0 +1,186 @@
+"""`python -m simulators.publish`: a simulated city speaks over MQTT on an accelerated clock."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+import numpy as np
+
+from simulators.city import DEFAULT_START_S, City, Step
+from simulators.clock import CLOCK_VARIABLE, AcceleratedClock, ClockError
+from simulators.control import ControlServer, Gate
+from simulators.kitchen import SLOT_S
+from simulators.network import Message
+from simulators.truth import Line, iso, seconds
+from simulators.wire import TELL_EVERY_S, Broker, Say
+
+COALESCE_S: Final = 0.004  # real; messages due within it go out together
+LAG_S: Final = 1.0  # real; told when the city is this far behind its clock
+PASSWORD_VARIABLE: Final = "QUARTERLINE_MQTT_PASSWORD"
+
+
+def say(text: str) -> None:
+    """One line to standard output, at once."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+class TruthFile:
+    """Lines of truth into a file, one JSON object each."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._file: IO[bytes] | None = None if path is None else path.open("wb")
+
+    def write(self, lines: list[Line]) -> None:
+        """Append lines."""
+        if self._file is not None and lines:
+            self._file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+class Publisher:
+    """Steps the city when its clock says so and sends each message when it is due.
+
+    Where the machine cannot keep pace the messages go out late, with the times they carry unchanged, and the
+    lag is told.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        broker: Broker,
+        clock: AcceleratedClock,
+        truth: TruthFile,
+        stop: threading.Event,
+        tell: Say,
+    ) -> None:
+        self._gate, self._broker, self._clock = gate, broker, clock
+        self._truth, self._stop, self._tell = truth, stop, tell
+        self._told = -TELL_EVERY_S
+
+    def join(self) -> None:
+        """Let the city live up to now without sending: the sensors come on line at this moment."""
+        missed = 0
+        while self._gate.live(lambda city: city.now_s) + SLOT_S <= self._clock() and not self._stop.is_set():
+            self._step()
+            missed += 1
+        if missed:
+            self._tell(f"joined {missed / 96:.2f} simulated days after the city's start")
+
+    def run(self, until_s: float) -> None:
+        """Go on until ``until_s`` [s since the epoch, simulated] or until told to stop."""
+        while not self._stop.is_set():
+            now_s = self._gate.live(lambda city: city.now_s)
+            if now_s >= until_s or self._stop.wait(self._clock.real_delay(now_s)):
+                return
+            self._send(self._step().messages)
+
+    def _step(self) -> Step:
+        step = self._gate.live(City.step)
+        self._gate.finished(step.done)
+        self._truth.write(step.truth)
+        return step
+
+    def _send(self, messages: list[Message]) -> None:
+        for message in messages:
+            delay = self._clock.real_delay(message.received_us / 1e6)
+            if delay > 0.0 and self._stop.wait(max(delay, COALESCE_S)):
+                return
+            if not (self._broker.wait_up(self._stop) and self._broker.room(self._stop)):
+                return
+            self._broker.publish(message)
+        if messages:
+            self._tell_lag(messages[-1].received_us / 1e6)
+
+    def _tell_lag(self, due_s: float) -> None:
+        lag_s = (self._clock() - due_s) / self._clock.speed
+        if lag_s > LAG_S and time.monotonic() - self._told >= TELL_EVERY_S:
+            self._told = time.monotonic()
+            behind = lag_s * self._clock.speed / 3600.0
+            self._tell(f"lagging: {lag_s:.1f} s behind ({behind:.1f} simulated hours); times stay correct")
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m simulators.publish", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=40, help="interceptors")
+    parser.add_argument("--clock", help=f"start_sim,start_real,speed; or {CLOCK_VARIABLE}; default: from now")
+    parser.add_argument("--start", help="first instant of the city, ISO 8601; default: the clock's start")
+    parser.add_argument("--speed", type=float, default=21600.0, help="without --clock: simulated s a real s")
+    parser.add_argument("--days", type=float, default=float("inf"), help="end after so many simulated days")
+    parser.add_argument("--mqtt-host", default="127.0.0.1")
+    parser.add_argument("--mqtt-port", type=int, default=1883)
+    parser.add_argument("--username", help=f"password in {PASSWORD_VARIABLE}")
+    parser.add_argument("--control-port", type=int, default=0, help="0: any free one")
+    parser.add_argument("--truth", type=Path, help="write the truth to this file")
+    parser.add_argument(
+        "--from-start", action="store_true", help="send what was due before this process began"
+    )
+    return parser
+
+
+def _timing(options: argparse.Namespace) -> tuple[AcceleratedClock, float]:
+    text = options.clock or os.environ.get(CLOCK_VARIABLE)
+    start_s = None if options.start is None else seconds(options.start)
+    if text is None:
+        first = DEFAULT_START_S if start_s is None else start_s
+        return AcceleratedClock.starting_now(first, options.speed), first
+    clock = AcceleratedClock.from_text(text)
+    return clock, clock.start_sim_s if start_s is None else start_s
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGINT or SIGTERM; exit status 0 ended, 1 cannot work, 2 wrong use."""
+    options = _arguments().parse_args(argv)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: stop.set())
+    try:
+        clock, start_s = _timing(options)
+        city = City(options.seed, options.count, start_s)
+    except (ClockError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    gate = Gate(city, np.random.default_rng((options.seed, 8)))
+    try:
+        control = ControlServer(gate, options.control_port)
+    except OSError as error:
+        sys.stderr.write(f"--control-port {options.control_port}: {error.strerror}; choose another\n")
+        return 1
+    broker = Broker(
+        options.mqtt_host, options.mqtt_port, options.username, os.environ.get(PASSWORD_VARIABLE), say
+    )
+    truth = TruthFile(options.truth)
+    publisher = Publisher(gate, broker, clock, truth, stop, say)
+    control.start()
+    broker.start()
+    try:
+        say(f"ready: city {options.seed}, {options.count} interceptors, from {iso(start_s)}")
+        say(f"control port http://127.0.0.1:{control.port}")
+        if broker.wait_up(stop):
+            if not options.from_start:
+                publisher.join()
+            publisher.run(start_s + options.days * 86400.0)
+    finally:
+        broker.stop()
+        control.stop()
+        truth.close()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -173,12 +173,12 @@ def token_list(config: ConfigOption = None, json: JsonOption = False) -> None:
 
 @token_app.command("revoke")
 def token_revoke(
-    id: Annotated[str, typer.Argument(help="The key's id.")], config: ConfigOption = None
+    key: Annotated[str, typer.Argument(help="The key's id.")], config: ConfigOption = None
 ) -> None:
     """Take a key out of force."""
     from api import work
 
-    say(work.revoke_key(id, config))
+    say(work.revoke_key(key, config))
 
 
 @token_app.command("sign-in")
@@ -230,14 +230,16 @@ def bench_ingest(
 
 @ordinance_app.command("show")
 def ordinance_show(
-    id: Annotated[str | None, typer.Argument(help="Ordinance; all of them where none is given.")] = None,
+    ordinance: Annotated[
+        str | None, typer.Argument(help="Ordinance; all of them where none is given.")
+    ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """An ordinance's values, each with its section."""
     from api import work
 
-    rows = work.show_ordinances(id, config)
+    rows = work.show_ordinances(ordinance, config)
     if json:
         answer(rows)
         return

@@ -1,4 +1,4 @@
-"""What people and haulers can tell the service, by HTTP or in a recorded stream; each runs in one transaction."""
+"""What people and haulers can tell the service, by HTTP or in a recorded stream; one transaction each."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from alerts.ids import short_id
 from alerts.orders import answer
+from ingest.message import RawMessage
+
+from alerts.ids import short_id
 from api.core import Core
 from api.recording import Event, parse_instant
 from api.service import Fleet, IngestResult
-from ingest.message import RawMessage
 from store.ports import Store
 from store.records import (
     CoreSample,
@@ -145,7 +146,8 @@ class _Fields:
         unknown = sorted(set(event.fields) - allowed)
         if unknown:
             raise CommandError(
-                f"{event.where}: {unknown[0]}: no field of {event.type}; known are {', '.join(sorted(allowed))}"
+                f"{event.where}: {unknown[0]}: no field of {event.type}; "
+                f"known are {', '.join(sorted(allowed))}"
             )
 
     def _take(self, name: str, kinds: tuple[type, ...], what: str, required: bool) -> Any:

@@ -17,6 +17,10 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from alerts.decide import Decision, Situation, decide
+from ingest.decode import Decoder
+from ingest.message import RawMessage
+from ingest.profile import DeviceProfile
+
 from alerts.ids import short_id
 from alerts.lines import assessment_line, quarantine_line
 from alerts.ordinance import Ordinance
@@ -25,9 +29,6 @@ from analysis.model import Assessment, Found, HotDischarge, Layers, PumpOut
 from api.desk import Desk
 from api.estimates import Estimates
 from api.fleetmodel import build_fleet
-from ingest.decode import Decoder
-from ingest.message import RawMessage
-from ingest.profile import DeviceProfile
 from store.ports import Store
 from store.records import (
     CommitResult,
@@ -50,7 +51,7 @@ _SAME_SERVICE_US: Final = 2 * 3_600_000_000  # a pump-out found again this close
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Everything that decides beside the data: ordinances, device profiles, the program's policy, the grid."""
+    """Everything that decides beside the data: ordinances, device profiles, policy, the grid."""
 
     ordinances: Mapping[str, Ordinance]
     profiles: Mapping[str, DeviceProfile]
@@ -159,7 +160,11 @@ class Core:
             decisions=tuple(folder.decisions.values()),
             proposals=tuple(folder.proposals.values()),
             haulers=self._haulers,
-            contacts={s.id: self._contacts[s.id] for s in self._sensors_of.get(interceptor, ()) if s.id in self._contacts},
+            contacts={
+                s.id: self._contacts[s.id]
+                for s in self._sensors_of.get(interceptor, ())
+                if s.id in self._contacts
+            },
         )
 
     def apply(self, decision: Decision, now_us: int) -> None:
@@ -179,9 +184,9 @@ class Core:
     # ---- an instant ----------------------------------------------------------------------------------
 
     def _next_instant(self, to_us: int) -> int | None:
-        """The next instant with something to do: new readings, the hourly look, a local midnight (on the hour grid)."""
-        every = self.rules.decide_every_us
-        step = every if self._new or self._touched else max(SWEEP_US, every)
+        """The next instant with something to do: new readings, the hourly look, a local midnight."""
+        busy = self._new or self._touched or not self._whole_hours
+        step = self.rules.decide_every_us if busy else SWEEP_US
         instant = (self._last_us // step + 1) * step
         return instant if instant <= to_us else None
 
@@ -318,10 +323,17 @@ class Core:
             self._sensors_of.setdefault(sensor.interceptor, []).append(sensor)
         self._haulers = tuple(registry.haulers())
         self._zones = {s.id: ZoneInfo(s.timezone) for s in self.sites.values()}
+        # where a local midnight falls between whole hours, every instant of the grid is looked at
+        self._whole_hours = all(_offset_s(zone, self._last_us) % 3600 == 0 for zone in self._zones.values())
         self._decoder = Decoder(self.sensors, self.rules.profiles)
         day = datetime.fromtimestamp(self._last_us / 1e6, tz=UTC).date()
         fleet = build_fleet(
-            list(self.interceptors.values()), sensors, self.sites, self.rules.ordinances, self.rules.profiles, day=day
+            list(self.interceptors.values()),
+            sensors,
+            self.sites,
+            self.rules.ordinances,
+            self.rules.profiles,
+            day=day,
         )
         self._estimates = Estimates(fleet, self.store.history)
         self._latest.clear()
@@ -332,6 +344,11 @@ class Core:
         here = datetime.fromtimestamp(instant_us / 1e6, tz=zone).date()
         before = datetime.fromtimestamp(instant_us / 1e6 - self.rules.decide_every_us / 1e6, tz=zone).date()
         return here != before and instant_us % self.rules.decide_every_us == 0
+
+
+def _offset_s(zone: ZoneInfo, at_us: int) -> float:
+    offset = datetime.fromtimestamp(at_us / 1e6, tz=zone).utcoffset()
+    return 0.0 if offset is None else offset.total_seconds()
 
 
 def _layers(one: Layers) -> Json:

@@ -1,4 +1,4 @@
-"""`quarterline demo`: the whole loop on one machine. Broker, service, city and haulers are processes of their own.
+"""`quarterline demo`: the whole loop on one machine, every part a process of its own.
 
 One accelerated clock runs in service, city and haulers; keys, sign-ins and signatures go by real time.
 """
@@ -21,13 +21,13 @@ from typing import Any, Final
 
 import httpx
 import msgspec
+from ingest.broker import EmbeddedBroker
 
 from api.demo_events import in_words
 from api.security import new_key, new_sign_in
 from api.serve import load_rules
 from api.settings import Settings, load_settings
 from api.work import put_fleet, read_fleet
-from ingest.broker import EmbeddedBroker
 from simulators.city import City
 from simulators.clock import AcceleratedClock
 from store import open_store
@@ -37,6 +37,7 @@ from store.records import Hauler
 HOST: Final = "127.0.0.1"
 START_S: Final = 1_788_249_600.0  # 2026-09-01T08:00:00Z: the simulated city's first instant
 _DAY_S: Final = 86_400.0
+_HEAD_START_S: Final = 4.0
 _START_LIMIT_S: Final = 60.0
 _STOP_LIMIT_S: Final = 15.0
 
@@ -94,7 +95,8 @@ class Demo:
         chosen = self._settings
         self._broker = EmbeddedBroker(folder / "broker", chosen.mqtt_port)
         self._broker.start()
-        clock = AcceleratedClock.starting_now(START_S, _DAY_S / chosen.day_s)
+        # the first simulated instant comes when every part is up
+        clock = AcceleratedClock(START_S, time.time() + _HEAD_START_S, _DAY_S / chosen.day_s)
         control_port, hauler_port = _free_port(), _free_port()
         config = self._write_config(folder, clock)
         settings = load_settings(config)
@@ -300,7 +302,7 @@ def _must_be_free(name: str, port: int, how: str) -> None:
 def _signals_as_interrupt() -> Iterator[None]:
     """SIGTERM ends the demo as Ctrl-C does."""
 
-    def interrupt(number: int, frame: object) -> None:
+    def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, interrupt)

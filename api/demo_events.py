@@ -35,7 +35,8 @@ def in_words(line: dict[str, Any]) -> str | None:
     elif kind == "pump_out" and line.get("confidence"):
         text = f"the sensor saw a {'complete' if line['complete'] else 'partial'} pump-out"
     elif kind == "hot_discharge":
-        text = f"hot discharge, {line['status']}: peak {line['peak_c'] * 1.8 + 32:.0f} °F for {line['duration_s']:.0f} s"
+        peak_f = line["peak_c"] * 1.8 + 32
+        text = f"hot discharge, {line['status']}: peak {peak_f:.0f} °F for {line['duration_s']:.0f} s"
     elif kind == "frequency_proposal":
         text = f"frequency proposal: {line['from']} to {line['to']}: {line['reason']}"
     if text is None:

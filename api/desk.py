@@ -1,7 +1,7 @@
 """The writer's desk: what is open about each interceptor, kept in memory beside the ledger.
 
-Only the writer's thread uses it. Everything it puts goes to the ledger inside the transaction under way and is
-seen in memory at once; when the transaction fails, the memory is read anew from the ledger.
+Only the writer's thread uses it. Everything it puts goes to the ledger inside the transaction under way
+and is seen in memory at once; when the transaction fails, the memory is read anew from the ledger.
 """
 
 from __future__ import annotations
@@ -169,4 +169,3 @@ class Desk:
             self._folders[decision.interceptor].decisions[decision.id] = decision
         for proposal in ledger.frequency_proposals():
             self._folders[proposal.interceptor].proposals[proposal.id] = proposal
-

@@ -1,8 +1,8 @@
 """The live service: one writer thread between the MQTT session, the commands and the store.
 
 The thread takes windows from the session and commands from HTTP, puts them in order of time, and lets
-:class:`api.core.Core` do the work. A window is acknowledged when everything in it has been committed. While the
-store refuses, the window waits here and nothing is acknowledged; the session goes on pinging.
+:class:`api.core.Core` do the work. A window is acknowledged when everything in it has been committed. While
+the store refuses, the window waits here and nothing is acknowledged; the session goes on pinging.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-
 from analysis.assess import assess
 from analysis.fold import Fleet, FleetState, initial_state, newest, put, step, take
+
 from analysis.model import Assessment, Found
 from api.fleetmodel import as_batch
 from store.ports import History
@@ -48,7 +48,9 @@ class Estimates:
         self._history = history
         self._state = initial_state(fleet)
         self._checkpoints: deque[_Checkpoint] = deque(maxlen=CHECKPOINTS)
-        self._owner = np.array([fleet.interceptor_index[s.interceptor] for s in fleet.sensors], dtype=np.int64)
+        self._owner = np.array(
+            [fleet.interceptor_index[s.interceptor] for s in fleet.sensors], dtype=np.int64
+        )
 
     def advance(self, readings: Sequence[StoredReading], *, received_before_us: int) -> Advance:
         """Fold new readings in; those older than what is folded make their interceptor fold again."""

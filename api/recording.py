@@ -14,7 +14,6 @@ from typing import IO, Any, BinaryIO
 
 import msgspec
 import numpy as np
-
 from ingest.message import RawMessage
 
 
@@ -148,7 +147,9 @@ def read_events(file: BinaryIO, name: str) -> list[Event]:
             raise RecordingError(f"{where}: at: {error}") from None
         kind = fields.pop("type", None)
         if not isinstance(kind, str):
-            raise RecordingError(f"{where}: type: missing; one of manifest, core_sample, frequency_decision, order_answer")
+            raise RecordingError(
+                f"{where}: type: missing; one of manifest, core_sample, frequency_decision, order_answer"
+            )
         events.append(Event(at_us, kind, fields, where))
     return sorted(events, key=lambda event: event.at_us)
 
@@ -182,4 +183,6 @@ def write_message(file: IO[bytes], message: RawMessage) -> None:
 
 def write_event(file: IO[bytes], event: Event) -> None:
     """One event as a line of an event file."""
-    file.write(msgspec.json.encode({"at": instant_text(event.at_us), "type": event.type, **event.fields}) + b"\n")
+    file.write(
+        msgspec.json.encode({"at": instant_text(event.at_us), "type": event.type, **event.fields}) + b"\n"
+    )

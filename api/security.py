@@ -64,6 +64,7 @@ ACCESS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("POST", f"{_API}/readings"): frozenset({ADMIN, SENSOR}),
     ("GET", f"{_API}/assessments"): STAFF,
     ("GET", f"{_API}/pump-outs"): STAFF,
+    ("GET", f"{_API}/hot-discharges"): STAFF,
     ("GET", f"{_API}/core-samples"): STAFF,
     ("POST", f"{_API}/core-samples"): FIELD,
     ("GET", f"{_API}/alerts"): STAFF,

@@ -13,9 +13,11 @@ from typing import TypeVar
 
 import structlog
 import uvicorn
-
 from alerts.channels import LogChannel, WebhookChannel
 from alerts.dispatch import Dispatcher
+from ingest.profile import DeviceProfile, load_profiles
+from ingest.session import MqttSettings, Session
+
 from alerts.ordinance import Ordinance, load_ordinances
 from alerts.policy import Policy
 from api.bell import Bell
@@ -24,8 +26,6 @@ from api.core import Core, Rules
 from api.engine import ClockSource, Engine, Source
 from api.http.app import create_app
 from api.settings import ConfigurationError, Settings, check_bind
-from ingest.profile import DeviceProfile, load_profiles
-from ingest.session import MqttSettings, Session
 from simulators.clock import AcceleratedClock
 from store import open_store
 from store.ports import Store
@@ -178,8 +178,8 @@ def listen(settings: Settings) -> socket.socket:
         listener.close()
         raise ConfigurationError(
             [
-                f"http.port: cannot listen on {settings.http.host}:{settings.http.port} ({error.strerror}); choose "
-                "another with QUARTERLINE_HTTP__PORT or [http] port in the configuration"
+                f"http.port: cannot listen on {settings.http.host}:{settings.http.port} ({error.strerror}); "
+                "choose another with QUARTERLINE_HTTP__PORT or [http] port in the configuration"
             ]
         ) from None
     return listener
@@ -204,13 +204,13 @@ def serve(settings: Settings, *, ready: Callable[[LiveService], None] = lambda _
 
 @contextmanager
 def _stops(server: uvicorn.Server) -> Iterator[None]:
-    """uvicorn raises the signal again after it stopped; here stopping is the wanted end, so it is swallowed."""
+    """uvicorn raises the signal again after it stopped; here that is the wanted end, so it is swallowed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
 
-    def stop(number: int, frame: object) -> None:
+    def stop(_number: int, _frame: object) -> None:
         server.should_exit = True
 
     for one in before:

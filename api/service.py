@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from ingest.message import RawMessage
+
     from alerts.ordinance import Ordinance
     from api.bell import Bell
     from api.settings import Settings
-    from ingest.message import RawMessage
     from store.ports import Store
     from store.records import (
         CoreSample,

@@ -89,8 +89,9 @@ def import_fleet(file: Path, config: Path | None) -> str:
         fleet = read_fleet(file, rules, store)
         changed = put_fleet(store, fleet)
     return (
-        f"{file}: {len(fleet.sites)} sites, {len(fleet.interceptors)} interceptors, {len(fleet.sensors)} sensors, "
-        f"{len(fleet.haulers)} haulers; {changed} new or changed, in {store_path(settings)}"
+        f"{file}: {len(fleet.sites)} sites, {len(fleet.interceptors)} interceptors, "
+        f"{len(fleet.sensors)} sensors, {len(fleet.haulers)} haulers; "
+        f"{changed} new or changed, in {store_path(settings)}"
     )
 
 

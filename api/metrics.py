@@ -1,0 +1,34 @@
+"""The metrics page: counters over all time as the store holds them, in Prometheus' text format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from store.records import Totals
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def exposition(totals: Totals, pending: int, parts: Mapping[str, tuple[bool, str]]) -> str:
+    """The page. ``quarterline_items_received_total`` = the outcomes' sum + ``quarterline_items_pending``."""
+    return "\n".join([*_lines(totals, pending, parts), ""])
+
+
+def _lines(totals: Totals, pending: int, parts: Mapping[str, tuple[bool, str]]) -> Iterator[str]:
+    yield from _head("quarterline_messages_received_total", "counter", "MQTT messages and HTTP bodies taken.")
+    yield f"quarterline_messages_received_total {totals.messages}"
+    yield from _head("quarterline_items_received_total", "counter", "Items received, pending ones included.")
+    yield f"quarterline_items_received_total {totals.received + pending}"
+    yield from _head("quarterline_items_total", "counter", "Items by what became of them.")
+    for outcome in ("stored", "duplicate", "quarantined", "retained", "heartbeat"):
+        yield f'quarterline_items_total{{outcome="{outcome}"}} {getattr(totals, outcome)}'
+    yield from _head("quarterline_items_pending", "gauge", "Items received and not yet committed.")
+    yield f"quarterline_items_pending {pending}"
+    yield from _head("quarterline_ready", "gauge", "1 where a part of the service is well.")
+    for part in sorted(parts):
+        yield f'quarterline_ready{{part="{part}"}} {int(parts[part][0])}'
+
+
+def _head(name: str, kind: str, words: str) -> Iterator[str]:
+    yield f"# HELP {name} {words}"
+    yield f"# TYPE {name} {kind}"

@@ -82,7 +82,7 @@ def in_words(duration: str) -> str:
 
 @lru_cache(maxsize=1024)
 def beyond(frequency: str, maximum: str) -> date | None:
-    """The first day of the probe years from which ``frequency`` would outlast ``maximum``; None where it never does."""
+    """The first day of the probe years from which ``frequency`` outlasts ``maximum``, if there is one."""
     mine, most = parse_duration(frequency), parse_duration(maximum)
     for ahead in range(_PROBE_DAYS):
         start = _PROBE + timedelta(days=ahead)
@@ -114,7 +114,7 @@ def check_frequency(frequency: str, maximum: str | None, citation: str) -> Durat
 
 
 def due_date(last_complete: date, frequency: str | None, maximum: str | None) -> date | None:
-    """When the next complete pump-out is due: the earlier of frequency and maximum; None where neither binds."""
+    """When the next complete pump-out is due: the earlier of both; None where neither binds."""
     ends = [add_duration(last_complete, one) for one in (frequency, maximum) if one is not None]
     return min(ends, default=None)
 

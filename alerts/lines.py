@@ -1,4 +1,4 @@
-"""Records as the lines of the journal and of a replay's output (contracts.md §3): mm, ISO times, null for unknown.
+"""Records as lines of the journal and of a replay (contracts.md §3): mm, ISO times, null for unknown.
 
 Every function returns the line's own keys, without ``at``, ``type`` and ``interceptor``.
 """

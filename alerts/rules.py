@@ -1,4 +1,4 @@
-"""What an ordinance says, as types: clauses with their sections, versions by date, rules by kind of device."""
+"""What an ordinance says, as types: clauses with sections, versions by date, rules by kind of device."""
 
 from __future__ import annotations
 

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-CLOCK_VARIABLE = "QUARTERLINE_CLOCK"  # environment variable that carries the clock to a child process
-
 
 class ClockError(ValueError):
     """The text of a clock is not ``start_sim,start_real,speed``."""
@@ -48,6 +46,12 @@ class AcceleratedClock:
     def starting_now(cls, start_sim_s: float, speed: float) -> AcceleratedClock:
         """Start at ``start_sim_s`` at this real instant."""
         return cls(start_sim_s, time.time(), speed)
+
+    @classmethod
+    def real_time(cls) -> AcceleratedClock:
+        """The clock that shows real time."""
+        now_s = time.time()
+        return cls(now_s, now_s)
 
     def __call__(self) -> float:
         """Simulated time now [s since the epoch]."""

@@ -8,7 +8,6 @@ hauler lies: its manifests come without a truck.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import signal
 import sys
@@ -17,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +24,7 @@ import httpx
 import msgspec
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from simulators.clock import CLOCK_VARIABLE, AcceleratedClock, ClockError
+from simulators.clock import AcceleratedClock, ClockError
 from simulators.plan import LIAR
 from simulators.publish import say
 from simulators.truth import Line, iso
@@ -224,13 +222,18 @@ class Company:
         }
 
     def _manifest(self, hauler: Hauler, offer: Offer, number: str, paper: Line) -> Line:
+        driver = f"Driver {sum(hauler.id.encode()) % 9 + 1}"
         return paper | {
             "interceptor": offer.interceptor,
             "number": number,
             "hauler": hauler.id,
-            "operator": f"Driver {sum(hauler.id.encode()) % 9 + 1}, {hauler.name or hauler.id}",
-            "disposal_facility": "Carson Grease Receiving Station",
-            "repairs": "none",
+            "fields": {
+                "company": hauler.name or hauler.id,
+                "operator": driver,
+                "signature": f"signed by {driver}",
+                "disposal_facility": "Carson Grease Receiving Station",
+                "repairs": "none required",
+            },
         }
 
     def _post(self, hauler: Hauler, path: str, body: Line, once: str) -> None:
@@ -323,9 +326,7 @@ def _arguments() -> argparse.ArgumentParser:
         "--haulers", required=True, help="JSON list of {id, secret, key, name, lies}; - for standard input"
     )
     parser.add_argument("--port", type=int, default=0, help="0: any free one")
-    parser.add_argument(
-        "--clock", help=f"start_sim,start_real,speed; or {CLOCK_VARIABLE}; default: real time"
-    )
+    parser.add_argument("--clock", help="start_sim,start_real,speed; default: real time")
     parser.add_argument("--api", required=True, help="the service, such as http://127.0.0.1:8080")
     parser.add_argument("--city", required=True, help="the city's control port")
     parser.add_argument("--seed", type=int, default=1)
@@ -343,11 +344,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: stop.set())
-    text = options.clock or os.environ.get(CLOCK_VARIABLE)
+    text = options.clock
     try:
         haulers = _read_haulers(options.haulers)
-        now_s = datetime.now(UTC).timestamp()
-        clock = AcceleratedClock(now_s, now_s) if text is None else AcceleratedClock.from_text(text)
+        clock = AcceleratedClock.real_time() if text is None else AcceleratedClock.from_text(text)
     except (OSError, msgspec.DecodeError, ClockError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

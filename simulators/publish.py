@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import threading
@@ -16,7 +15,7 @@ import msgspec
 import numpy as np
 
 from simulators.city import DEFAULT_START_S, City, Step
-from simulators.clock import CLOCK_VARIABLE, AcceleratedClock, ClockError
+from simulators.clock import AcceleratedClock, ClockError
 from simulators.control import ControlServer, Gate
 from simulators.kitchen import SLOT_S
 from simulators.network import Message
@@ -25,7 +24,6 @@ from simulators.wire import TELL_EVERY_S, Broker, Say
 
 COALESCE_S: Final = 0.004  # real; messages due within it go out together
 LAG_S: Final = 1.0  # real; told when the city is this far behind its clock
-PASSWORD_VARIABLE: Final = "QUARTERLINE_MQTT_PASSWORD"
 
 
 def say(text: str) -> None:
@@ -118,13 +116,14 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m simulators.publish", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=40, help="interceptors")
-    parser.add_argument("--clock", help=f"start_sim,start_real,speed; or {CLOCK_VARIABLE}; default: from now")
+    parser.add_argument("--clock", help="start_sim,start_real,speed; default: from now on")
     parser.add_argument("--start", help="first instant of the city, ISO 8601; default: the clock's start")
     parser.add_argument("--speed", type=float, default=21600.0, help="without --clock: simulated s a real s")
     parser.add_argument("--days", type=float, default=float("inf"), help="end after so many simulated days")
     parser.add_argument("--mqtt-host", default="127.0.0.1")
     parser.add_argument("--mqtt-port", type=int, default=1883)
-    parser.add_argument("--username", help=f"password in {PASSWORD_VARIABLE}")
+    parser.add_argument("--username")
+    parser.add_argument("--password-file", type=Path, help="its first line is the password")
     parser.add_argument("--control-port", type=int, default=0, help="0: any free one")
     parser.add_argument("--truth", type=Path, help="write the truth to this file")
     parser.add_argument(
@@ -134,13 +133,17 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _timing(options: argparse.Namespace) -> tuple[AcceleratedClock, float]:
-    text = options.clock or os.environ.get(CLOCK_VARIABLE)
+    text = options.clock
     start_s = None if options.start is None else seconds(options.start)
     if text is None:
         first = DEFAULT_START_S if start_s is None else start_s
         return AcceleratedClock.starting_now(first, options.speed), first
     clock = AcceleratedClock.from_text(text)
     return clock, clock.start_sim_s if start_s is None else start_s
+
+
+def _password(path: Path | None) -> str | None:
+    return None if path is None else path.read_text(encoding="utf-8").partition("\n")[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -151,8 +154,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda _number, _frame: stop.set())
     try:
         clock, start_s = _timing(options)
+        password = _password(options.password_file)
         city = City(options.seed, options.count, start_s)
-    except (ClockError, ValueError) as error:
+    except (ClockError, OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     gate = Gate(city, np.random.default_rng((options.seed, 8)))
@@ -161,9 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         sys.stderr.write(f"--control-port {options.control_port}: {error.strerror}; choose another\n")
         return 1
-    broker = Broker(
-        options.mqtt_host, options.mqtt_port, options.username, os.environ.get(PASSWORD_VARIABLE), say
-    )
+    broker = Broker(options.mqtt_host, options.mqtt_port, options.username, password, say)
     truth = TruthFile(options.truth)
     publisher = Publisher(gate, broker, clock, truth, stop, say)
     control.start()

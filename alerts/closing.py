@@ -1,4 +1,4 @@
-"""From serviced to closed: which service fulfils an order, whether paper and sensor agree, what is still due."""
+"""From serviced to closed: which service fulfils an order, whether paper and sensor agree, what is due."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ def _with(facts: Facts, order: Order, service: Service) -> Order:
     due = "due" if facts.rules.manifest_required else "none"
     return replace(
         order,
+        hauler=order.hauler or (stated.hauler if stated is not None else None),
         pump_out=service.observed.id if service.observed is not None and service.seen_complete else None,
         manifest=stated.id if stated is not None else None,
         papers="complete" if stated is not None else due,
@@ -104,8 +105,8 @@ def _seen_only(facts: Facts, order: Order, service: Service) -> Order | None:
     if facts.now_us < service.observed.end_us + facts.policy.papers_days * _DAY_US:
         return None
     note = (
-        f"Closed: the sensor saw a complete pump-out at {spoken(service.at_us, facts.timezone)}; its manifest "
-        f"has not come within {facts.policy.papers_days} days and stays due."
+        f"Closed: the sensor saw a complete pump-out at {spoken(service.at_us, facts.timezone)}; its "
+        f"manifest has not come within {facts.policy.papers_days} days and stays due."
     )
     return replace(order, state="closed", changed_us=facts.now_us, note=note)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from alerts.calendar import in_words, local_date, local_midnight_us, spoken
+from alerts.calendar import add_duration, in_words, local_date, local_midnight_us, spoken
 from alerts.facts import ESTIMATE, JUDGED_WITHIN_US, ON_FILE, UNVERIFIED, Facts
 from alerts.levels import percent
 from alerts.machine import Finding
@@ -84,10 +84,15 @@ def _no_record(facts: Facts) -> Finding:
 
 
 def calendar_citation(facts: Facts) -> str | None:
-    """The section that sets the interval: the default where no frequency was approved, else the maximum."""
-    if facts.frequency == facts.rules.default_interval:
-        return facts.rules.default_citation
-    return facts.rules.max_citation
+    """The section that sets the due date: the default, the approval of the frequency, or the maximum."""
+    rules, last = facts.rules, facts.last_complete_us
+    if last is not None and rules.max_interval is not None:
+        longest = add_duration(local_date(last, facts.timezone), rules.max_interval)
+        if facts.due == longest:
+            return rules.max_citation
+    if facts.frequency == rules.default_interval:
+        return rules.default_citation
+    return rules.approver_citation
 
 
 def interval_words(facts: Facts) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 from typing import Final
 
 from scipy.special import stdtrit
@@ -26,7 +27,7 @@ _CLEAN = 0.005  # fraction taken to be left by a clean pump-out where nothing wa
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """One completed cycle: from a complete pump-out to an observed complete one, with both layers before it."""
+    """One completed cycle: from a complete pump-out to an observed complete one, both layers known."""
 
     pump_out: str
     start_us: int
@@ -46,7 +47,7 @@ class Cycle:
 
 
 def proposals(facts: Facts, alerts: Sequence[Alert]) -> tuple[FrequencyProposal, ...]:
-    """What the evidence proposes now and has not proposed before; at most one open proposal for each cause."""
+    """What the evidence proposes now and has not proposed before; at most one for each cause."""
     if facts.rules.frequency_citation is None or facts.frequency is None:
         return ()
     known = {one.id for one in facts.situation.proposals}
@@ -104,7 +105,7 @@ def next_shorter(frequency: str) -> str | None:
 
 
 def completed_cycles(facts: Facts) -> list[Cycle]:
-    """Cycles that ended with an observed complete pump-out, with every seen compartment's layers before it."""
+    """Cycles that ended with an observed complete pump-out, with the layers before it."""
     marks: list[tuple[int, PumpOutRecord | None]] = [
         (s.at_us, s.observed if s.seen_complete else None)
         for s in facts.services
@@ -116,7 +117,7 @@ def completed_cycles(facts: Facts) -> list[Cycle]:
     marks.sort(key=lambda mark: mark[0])
     base = facts.situation.interceptor.base_depth_m
     found = []
-    for (start, first), (end, last) in zip(marks, marks[1:], strict=False):
+    for (start, first), (end, last) in pairwise(marks):
         if last is None or (end - start) / _DAY_US < _MIN_CYCLE_DAYS:
             continue
         fraction = _fraction(last.before, base)
@@ -139,8 +140,8 @@ def _fraction(layers: Sequence[Json], base_depth_m: float) -> float | None:
 def days_to_limit(cycles: Sequence[Cycle], limit: float, chance: float) -> float:
     """Days after a complete pump-out at which the chance of being above the limit reaches ``chance``.
 
-    The rates of the cycles are taken as log-normal with unknown mean and spread; the next cycle's rate is then
-    Student-t on the log scale with n - 1 degrees of freedom, spread by sqrt(1 + 1/n) (predictive distribution
+    The rates of the cycles are taken as log-normal with unknown mean and spread; the next cycle's rate is
+    then Student-t on the log scale with n - 1 degrees of freedom, spread by sqrt(1 + 1/n) (predictive distribution
     of a normal sample; Gelman et al., Bayesian Data Analysis, §3.2).
     """
     logs = [math.log(one.rate) for one in cycles]
@@ -194,8 +195,8 @@ def from_cycles(facts: Facts) -> FrequencyProposal | None:
         proposed=proposed,
         reason=(
             f"{len(cycles)} complete cycles support a {word} interval: {in_words(proposed)} instead of "
-            f"{in_words(facts.frequency)} keeps the chance of crossing {percent(rules.fill_limit)} at or below "
-            f"{100 * policy.crossing_chance:.0f} %. A person decides."
+            f"{in_words(facts.frequency)} keeps the chance of crossing {percent(rules.fill_limit)} at or "
+            f"below {100 * policy.crossing_chance:.0f} %. A person decides."
         ),
         citation=rules.frequency_citation,
         evidence=evidence,
@@ -222,11 +223,11 @@ def _pending(facts: Facts, proposed: str) -> bool:
 
 
 def effective_words(facts: Facts) -> str:
-    """From when a change could bind: where the ordinance asks for notice, from a recorded mailing or service."""
+    """From when a change could bind: where notice is asked for, from a recorded mailing or service."""
     rules = facts.rules
     if rules.notice_days is None:
         return "the text states no notice; from the day of the decision"
     return (
-        f"not before {rules.notice_days} days after the permittee is informed ({rules.notice_citation}), with a "
-        "reasonable time to comply; no mailing or service date is on record yet"
+        f"not before {rules.notice_days} days after the permittee is informed ({rules.notice_citation}), with "
+        "a reasonable time to comply; no mailing or service date is on record yet"
     )

@@ -255,7 +255,7 @@ def answer(
     now_us: int,
     policy: Policy,
 ) -> Decision:
-    """Take a hauler's answer (``accepted`` or ``declined``) to an offer; the same answer again changes nothing.
+    """Take a hauler's answer (``accepted`` or ``declined``) to an offer; the same again changes nothing.
 
     Raises
     ------

@@ -12,7 +12,7 @@ _M3_PER_US_GALLON = 0.003785411784  # exact: 231 cubic inches
 
 
 def order_data(facts: Facts, order: Order) -> Json:
-    """The ``data`` of every message about an order: what, where, when, and what the law asks at the service."""
+    """The ``data`` of every message about an order: what, where, when, and what the law asks."""
     interceptor, site = facts.situation.interceptor, facts.situation.site
     volume = interceptor.volume_m3
     return {
@@ -38,14 +38,14 @@ def at_service(facts: Facts) -> list[Json]:
     rules = facts.rules
     asked: list[Json] = [
         {
-            "text": f"Complete removal: {', '.join(rules.removal_scope)}; a partial pump-out does not close the order.",
+            "text": f"Complete removal: {', '.join(rules.removal_scope)}. A partial one closes no order.",
             "citation": rules.removal_citation,
         }
     ]
     if rules.no_pass_through_citation is not None:
         asked.append(
             {
-                "text": "No FOG may pass into a lateral, the sewer, a storm drain or the street during service.",
+                "text": "No FOG may pass into a lateral, the sewer, a storm drain or a street during it.",
                 "citation": rules.no_pass_through_citation,
             }
         )

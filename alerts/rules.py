@@ -73,6 +73,7 @@ class Rules:
     no_pass_through_citation: str | None
     licences: tuple[str, ...]
     licence_citation: str | None
+    approver_citation: str | None
     frequency_citation: str | None
     shorten_citation: str | None
     notice_days: int | None
@@ -199,6 +200,7 @@ def build_rules(values: Mapping[str, tuple[Clause, ...]], kind: str, rule_set: s
         no_pass_through_citation=cite(bound_values.get("no_pass_through")),
         licences=tuple(licences) if isinstance(licences, list) else (),
         licence_citation=cite(values.get("hauler_licences")),
+        approver_citation=cite(bound_values.get("frequency_approver")),
         frequency_citation=cite(bound_values.get("frequency_adjusted_when")),
         shorten_citation=cite(bound_values.get("frequency_shortened_on_exceed")),
         notice_days=None if notice is None else int(notice),

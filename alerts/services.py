@@ -110,8 +110,13 @@ def judge(
     if now_us < deadline:
         return Verdict("waiting", deadline)
     last = assessment.last_reading_s if assessment is not None else None
-    if assessment is None or last is None or assessment.fraction is None:
+    if assessment is None or last is None or assessment.fraction is None or _unwell(assessment):
         return Verdict("unheard", deadline)
     if round(last * 1e6) < paper.pumped_us + window_us:
         return Verdict("unheard", deadline)
     return Verdict("gone" if assessment.fraction <= gone_fraction else "unseen", deadline)
+
+
+def _unwell(assessment: Assessment) -> bool:
+    """Whether the sensor's word on the layers cannot be held against a paper."""
+    return any(one.flag in {"stuck", "out_of_range", "moved", "unobservable"} for one in assessment.health)

@@ -1,0 +1,510 @@
+"""What one interceptor's page shows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from alerts.calendar import in_words
+from alerts.facts import Facts
+from alerts.policy import Policy
+from analysis.units import QUANTITIES
+from api.pages.charts import Crossing, FractionChart, Mark, Point, fraction_bar, fraction_chart, level_of
+from api.pages.views import Chip, Due, alert_chip, next_due, order_chip, read_shelf, state_chips
+from api.pages.words import (
+    BASIS_WORDS,
+    KIND_WORDS,
+    NONE,
+    ORDER_WORDS,
+    REASON_WORDS,
+    Reader,
+    ago,
+    interval,
+    percent,
+    plain,
+)
+from api.service import Service
+from store.ports import Ledger
+from store.records import (
+    Alert,
+    CoreSample,
+    Hauler,
+    Interceptor,
+    Json,
+    Manifest,
+    Order,
+    PumpOutRecord,
+    StoredReading,
+)
+
+_STEPS: Final = ("proposed", "offered", "accepted", "scheduled", "serviced", "verified", "closed")
+_READINGS: Final = 60
+_DAYS: Final = 400
+_DAY_US: Final = 86_400_000_000
+_QUANTITY_WORDS: Final = {
+    "surface": "Surface",
+    "distance": "Distance",
+    "fog_bottom": "FOG bottom",
+    "solids_top": "Solids top",
+    "fog_depth": "FOG depth",
+    "solids_depth": "Solids depth",
+    "pressure": "Pressure",
+    "echo_fog_us": "Echo, FOG",
+    "echo_solids_us": "Echo, solids",
+    "inlet": "Inlet",
+    "inlet_max": "Inlet, highest",
+    "inlet_over_s": "Inlet over 60 °C",
+    "tank": "Tank",
+    "air": "Air",
+    "battery_v": "Battery",
+    "battery_pct": "Battery",
+    "rssi_dbm": "Signal",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One figure with its uncertainty and where it comes from."""
+
+    label: str
+    value: str
+    detail: str
+    tone: str = "calm"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of an order's way; ``state`` is done, now, open or stopped."""
+
+    label: str
+    at: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrderView:
+    """An order and its way so far."""
+
+    id: str
+    chip: Chip
+    title: str
+    due: str
+    hauler: str
+    papers: str
+    note: str
+    citation: str
+    steps: tuple[Step, ...]
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlertView:
+    """An alert with its reason and citation."""
+
+    chip: Chip
+    state: str
+    since: str
+    reason: str
+    citation: str
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceView:
+    """A pump-out as the sensor saw it, or a paper about one."""
+
+    at: str
+    kind: str
+    what: str
+    tone: str
+    before: str
+    detail: str
+    order: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingsView:
+    """The newest readings as a table."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One interceptor's page."""
+
+    id: str
+    site: str
+    subtitle: str
+    timezone: str
+    ordinance: str
+    citation: str
+    level: str
+    fraction: str
+    spread: str
+    bar: Markup
+    chips: tuple[Chip, ...]
+    facts: tuple[Fact, ...]
+    due: Due
+    chart: Markup | None
+    limit: str
+    has_samples: bool
+    has_pump_outs: bool
+    has_crossing: bool
+    orders: tuple[OrderView, ...]
+    alerts: tuple[AlertView, ...]
+    services: tuple[ServiceView, ...]
+    readings: ReadingsView
+    sensors: tuple[tuple[str, str, str, str], ...]
+    health: tuple[Chip, ...]
+    clock: str
+
+
+def detail(service: Service, identity: str) -> Detail | None:
+    """One interceptor's page; None where there is none of this id."""
+    now_us = round(service.now() * 1e6)
+    shelf = read_shelf(service, identity)
+    if not shelf.interceptors:
+        return None
+    (one,) = shelf.interceptors
+    site, situation = shelf.sites[one.site], shelf.situations[identity]
+    reader = Reader(site.units, site.timezone)
+    facts = Facts.of(situation, now_us, Policy())
+    at_us, line = shelf.latest.get(identity, (0, {}))
+    samples = service.store.ledger.core_samples(interceptor=identity)
+    fraction, sd, p_over = line.get("fraction"), line.get("fraction_sd"), line.get("p_over_limit")
+    chart = _chart(service, one, reader, facts, samples, at_us, line, now_us)
+    due = next_due(facts, reader)
+    low, high = interval(fraction, sd) if fraction is not None else (0.0, 0.0)
+    return Detail(
+        id=identity,
+        site=site.name,
+        subtitle=_subtitle(one, reader),
+        timezone=site.timezone,
+        ordinance=situation.ordinance.name,
+        citation=facts.rules.fill_citation,
+        level=level_of(fraction, p_over, facts.rules.fill_limit),
+        fraction=percent(fraction),
+        spread="" if fraction is None else f"90 % interval {percent(low)} to {percent(high)}",
+        bar=fraction_bar(fraction, sd, p_over, facts.rules.fill_limit, width=260),
+        chips=state_chips(situation, shelf.haulers),
+        facts=_facts(line, reader, facts, due),
+        due=due,
+        chart=fraction_chart(chart) if chart.points or chart.samples else None,
+        limit=percent(facts.rules.fill_limit, 0),
+        has_samples=bool(chart.samples),
+        has_pump_outs=bool(chart.pump_outs),
+        has_crossing=chart.crossing is not None and chart.crossing.middle_s > chart.now_s,
+        orders=_orders(service.store.ledger, situation.orders, shelf.haulers, reader),
+        alerts=_alerts(service.store.ledger.alerts(interceptor=identity, limit=30), reader),
+        services=_services(situation.pump_outs, situation.manifests, samples, shelf.haulers, reader),
+        readings=_readings(service, [s.id for s in situation.sensors], reader, now_us),
+        sensors=_sensors(service, situation.sensors, now_us),
+        health=tuple(_health(flag) for flag in line.get("health") or []),
+        clock=reader.at(now_us),
+    )
+
+
+def _subtitle(one: Interceptor, reader: Reader) -> str:
+    parts = [KIND_WORDS.get(one.kind, one.kind).capitalize()]
+    if one.volume_m3 is not None:
+        parts.append(reader.volume(one.volume_m3))
+    parts.append(f"base depth {reader.depth(one.base_depth_m)}")
+    parts.append(f"{one.compartments} compartments" if one.compartments > 1 else "1 compartment")
+    return " · ".join(parts)
+
+
+def _facts(line: Json, reader: Reader, facts: Facts, due: Due) -> tuple[Fact, ...]:
+    rules, crossing = facts.rules, line.get("crossing") or {}
+    expected, detail = NONE, "no estimate yet"
+    if crossing.get("p50"):
+        expected = reader.day(datetime.fromisoformat(crossing["p50"]).astimezone(_zone(reader)).date())
+        detail = f"80 % interval {_date(crossing.get('p10'), reader)} to {_date(crossing.get('p90'), reader)}"
+    elif crossing:
+        expected, detail = "Not expected", "within six months"
+    frequency = in_words(facts.frequency) if facts.frequency else NONE
+    last = reader.day(reader.local(facts.last_complete_us).date()) if facts.last_complete_us else "No record"
+    seen = "documented and seen" if facts.documented_us and facts.observed_us else ""
+    if not seen and facts.last_complete_us:
+        seen = "seen by the sensor" if facts.observed_us else "by the records"
+    return (
+        Fact("FOG depth", reader.depth_mm(line.get("fog_mm")), reader.spread_mm(line.get("fog_sd_mm"))),
+        Fact(
+            "Solids depth", reader.depth_mm(line.get("solids_mm")), reader.spread_mm(line.get("solids_sd_mm"))
+        ),
+        Fact("Growth", reader.rate(line.get("rate_mm_per_day")), "FOG and solids together"),
+        Fact(f"Reaches {percent(rules.fill_limit, 0)}", expected, detail),
+        Fact("Last complete pump-out", last, seen),
+        Fact("Next due", due.text, due.detail, due.tone),
+        Fact("Approved interval", frequency, _longest(facts)),
+    )
+
+
+def _longest(facts: Facts) -> str:
+    rules = facts.rules
+    if rules.max_interval is None:
+        return "the ordinance names none for this device"
+    return f"at most {in_words(rules.max_interval)}, {rules.max_citation}"
+
+
+def _zone(reader: Reader) -> Any:
+    return reader.local(0).tzinfo
+
+
+def _date(text: str | None, reader: Reader) -> str:
+    if text is None:
+        return "beyond six months"
+    return reader.short_day(datetime.fromisoformat(text).astimezone(_zone(reader)).date())
+
+
+# ---- chart -------------------------------------------------------------------------------------------
+
+
+def _chart(
+    service: Service,
+    one: Interceptor,
+    reader: Reader,
+    facts: Facts,
+    samples: Sequence[CoreSample],
+    at_us: int,
+    line: Json,
+    now_us: int,
+) -> FractionChart:
+    ledger = service.store.ledger
+    entries = ledger.journal_tail(limit=_DAYS, types=["assessment"], interceptor=one.id)
+    points = [_point(entry.at_us, entry.body) for entry in entries]
+    points.append(_point(at_us, line))
+    known = [point for point in points if point is not None]
+    start_s = min((p.at_s for p in known), default=now_us / 1e6 - 30 * 86_400)
+    marks = [
+        Mark(
+            p.start_us / 1e6,
+            f"{'Complete' if p.complete else 'Partial'} pump-out, {reader.at(p.start_us)}",
+            p.complete,
+        )
+        for p in facts.situation.pump_outs
+        if p.confidence > 0 and p.start_us / 1e6 >= start_s - 86_400
+    ]
+    hand = [
+        Mark(
+            s.sampled_us / 1e6,
+            f"Core sample, {reader.at(s.sampled_us)}: {percent((s.fog_m + s.solids_m) / one.base_depth_m)}",
+            value=(s.fog_m + s.solids_m) / one.base_depth_m,
+        )
+        for s in samples
+        if s.sampled_us / 1e6 >= start_s - 86_400
+    ]
+    return FractionChart(
+        points=known,
+        limit=facts.rules.fill_limit,
+        now_s=now_us / 1e6,
+        reader=reader,
+        pump_outs=marks,
+        samples=hand,
+        crossing=_crossing(line.get("crossing")),
+    )
+
+
+def _point(at_us: int, line: Mapping[str, Any]) -> Point | None:
+    fraction = line.get("fraction")
+    return None if fraction is None else Point(at_us / 1e6, fraction, line.get("fraction_sd") or 0.0)
+
+
+def _crossing(line: Mapping[str, str | None] | None) -> Crossing | None:
+    if not line or not line.get("p50"):
+        return None
+    at = {key: datetime.fromisoformat(text).timestamp() for key, text in line.items() if text is not None}
+    return Crossing(at.get("p10", at["p50"]), at["p50"], at.get("p90"))
+
+
+# ---- orders and alerts -------------------------------------------------------------------------------
+
+
+def _orders(
+    ledger: Ledger, orders: Sequence[Order], haulers: Sequence[Hauler], reader: Reader
+) -> tuple[OrderView, ...]:
+    names = {one.id: one.name for one in haulers}
+    ways: dict[str, dict[str, int]] = defaultdict(dict)
+    if orders:
+        for entry in ledger.journal(types=["order"], interceptor=orders[0].interceptor, limit=10_000):
+            ways[str(entry.body.get("id"))][str(entry.body.get("state"))] = entry.at_us
+    return tuple(_order(one, ways[one.id], haulers, names, reader) for one in orders[:12])
+
+
+def _order(
+    one: Order, way: Mapping[str, int], haulers: Sequence[Hauler], names: Mapping[str, str], reader: Reader
+) -> OrderView:
+    stopped = one.state in ("declined", "cancelled")
+    reached = _STEPS.index(one.state) if one.state in _STEPS else -1
+    steps = []
+    for index, state in enumerate(_STEPS):
+        done = state in way or index <= reached
+        if stopped and not done:
+            break
+        mark = "now" if state == one.state and state != "closed" else "done" if done else "open"
+        steps.append(Step(state.capitalize(), _stamp(way.get(state), reader), mark))
+    if stopped:
+        steps.append(Step(one.state.capitalize(), _stamp(way.get(one.state), reader), "stopped"))
+    due = "immediately" if one.due == "immediately" else reader.day(datetime.fromisoformat(one.due).date())
+    return OrderView(
+        id=one.id,
+        chip=order_chip(one, haulers),
+        title=f"Because of {REASON_WORDS.get(one.reason, one.reason)}"
+        if one.reason == "calendar"
+        else REASON_WORDS.get(one.reason, one.reason).capitalize(),
+        due=due,
+        hauler=names.get(one.hauler or "", one.hauler or NONE),
+        papers=one.papers,
+        note=one.note,
+        citation=one.citation or "",
+        steps=tuple(steps),
+        open=one.state not in ("closed", "declined", "cancelled"),
+    )
+
+
+def _stamp(at_us: int | None, reader: Reader) -> str:
+    if at_us is None:
+        return ""
+    here = reader.local(at_us)
+    return f"{reader.short_day(here.date())} {here:%H:%M}"
+
+
+def _alerts(alerts: Sequence[Alert], reader: Reader) -> tuple[AlertView, ...]:
+    order = {"firing": 0, "recovering": 1, "pending": 2}
+    ordered = sorted(alerts, key=lambda a: (order.get(a.state, 3), -a.changed_us))
+    return tuple(
+        AlertView(
+            chip=alert_chip(one) if one.state != "resolved" else Chip(alert_chip(one).text, "calm"),
+            state=plain(one.state),
+            since=reader.at(one.since_us),
+            reason=one.reason,
+            citation=one.citation or "",
+            basis=BASIS_WORDS.get(one.basis, one.basis),
+        )
+        for one in ordered[:12]
+    )
+
+
+# ---- services, readings, sensors ---------------------------------------------------------------------
+
+
+def _services(
+    pump_outs: Sequence[PumpOutRecord],
+    manifests: Sequence[Manifest],
+    samples: Sequence[CoreSample],
+    haulers: Sequence[Hauler],
+    reader: Reader,
+) -> tuple[ServiceView, ...]:
+    names = {one.id: one.name for one in haulers}
+    found = [_seen(one, reader) for one in pump_outs if one.confidence > 0]
+    found += [_paper(one, names, reader) for one in manifests]
+    found += [_sample(one, reader) for one in samples]
+    return tuple(sorted(found, key=lambda one: -one.order)[:20])
+
+
+def _seen(one: PumpOutRecord, reader: Reader) -> ServiceView:
+    before = [
+        f"{reader.depth(layer.get('fog_m'))} FOG, {reader.depth(layer.get('solids_m'))} solids"
+        for layer in one.before
+    ]
+    return ServiceView(
+        at=reader.at(one.start_us),
+        kind="Seen by the sensor",
+        what="Complete pump-out" if one.complete else "Partial pump-out",
+        tone="good" if one.complete else "warn",
+        before="; ".join(before) or NONE,
+        detail=f"confidence {percent(one.confidence, 0)}",
+        order=one.start_us,
+    )
+
+
+def _paper(one: Manifest, names: Mapping[str, str], reader: Reader) -> ServiceView:
+    who = names.get(one.hauler or "", one.hauler or "hauler not named")
+    before = NONE
+    if one.fog_m is not None or one.solids_m is not None:
+        before = f"{reader.depth(one.fog_m)} FOG, {reader.depth(one.solids_m)} solids"
+    volume = f", {reader.volume(one.volume_m3)}" if one.volume_m3 is not None else ""
+    return ServiceView(
+        at=reader.at(one.pumped_us),
+        kind="Manifest" + (f" {one.number}" if one.number else ""),
+        what="Complete, by the paper" if one.complete else "Partial, by the paper",
+        tone="info",
+        before=before,
+        detail=f"{who}{volume}",
+        order=one.pumped_us,
+    )
+
+
+def _sample(one: CoreSample, reader: Reader) -> ServiceView:
+    return ServiceView(
+        at=reader.at(one.sampled_us),
+        kind="Core sample",
+        what=f"Compartment {one.compartment}",
+        tone="info",
+        before=f"{reader.depth(one.fog_m)} FOG, {reader.depth(one.solids_m)} solids",
+        detail=f"by {one.by}" if one.by else "",
+        order=one.sampled_us,
+    )
+
+
+def _readings(service: Service, sensors: Sequence[str], reader: Reader, now_us: int) -> ReadingsView:
+    rows: list[StoredReading] = []
+    if sensors:
+        last = service.store.history.last(sensors)
+        newest = max((one.time_us for one in last.values()), default=now_us)
+        span = _DAY_US
+        while not rows and span <= 32 * _DAY_US and last:
+            rows = service.store.history.readings(sensors, since_us=newest - span, until_us=newest + 1)
+            span *= 4
+    newest_first = sorted(rows, key=lambda r: r.time_us, reverse=True)[:_READINGS]
+    present = [q for q in QUANTITIES.values() if any(q.column in r.values for r in newest_first)]
+    profile = any(r.profile is not None for r in newest_first)
+    many = len(sensors) > 1
+    heads = ["Time", *(["Sensor"] if many else []), *(_QUANTITY_WORDS.get(q.name, q.name) for q in present)]
+    table = []
+    for one in newest_first:
+        cells = [reader.at(one.time_us), *([one.sensor] if many else [])]
+        cells += [_cell(one.values.get(q.column), q.name, q.dimension, reader) for q in present]
+        if profile:
+            cells.append(" ".join(NONE if v is None else f"{v:.2g}" for v in one.profile or ()))
+        table.append(tuple(cells))
+    return ReadingsView((*heads, "Electrodes, floor up") if profile else tuple(heads), tuple(table))
+
+
+def _cell(value: float | None, name: str, dimension: str, reader: Reader) -> str:
+    if value is None:
+        return ""
+    if dimension == "length":
+        return reader.depth(value)
+    if dimension == "temperature":
+        return reader.temperature(value)
+    if dimension == "pressure":
+        return f"{value / 1000:.2f} kPa"
+    if name.endswith("_us"):
+        return f"{value * 1e6:.1f} µs"
+    return f"{value:.3g} {({'battery_v': 'V', 'battery_pct': '%', 'rssi_dbm': 'dBm'}).get(name, 's')}"
+
+
+def _sensors(service: Service, sensors: Sequence[Any], now_us: int) -> tuple[tuple[str, str, str, str], ...]:
+    contacts = service.store.history.contacts()
+    found = []
+    for one in sensors:
+        heard = contacts.get(one.id)
+        age = ago((now_us - heard) / 1e6) if heard is not None else "never heard"
+        every = f"every {one.interval_s / 60:.0f} min"
+        found.append((one.id, f"compartment {one.compartment}", f"profile {one.profile}, {every}", age))
+    return tuple(found)
+
+
+def _health(flag: Mapping[str, Any]) -> Chip:
+    where = f" ({flag['sensor']})" if flag.get("sensor") else ""
+    return Chip(f"{plain(str(flag.get('flag')))}{where}", "warn", f"since {flag.get('since') or 'unknown'}")
+
+
+__all__ = ["ORDER_WORDS", "Detail", "detail"]

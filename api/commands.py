@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from alerts.orders import answer
-from ingest.message import RawMessage
-
 from alerts.ids import short_id
+from alerts.orders import answer
 from api.core import Core
 from api.recording import Event, parse_instant
-from api.service import Fleet, IngestResult
+from api.service import CommandError, Fleet, IngestResult
+from ingest.message import RawMessage
 from store.ports import Store
 from store.records import (
     CoreSample,
@@ -21,10 +20,6 @@ from store.records import (
     Manifest,
     Order,
 )
-
-
-class CommandError(ValueError):
-    """A command names something that does not exist or cannot be; the text names the field and the fix."""
 
 
 class Commands:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from ingest.message import RawMessage
-
     from alerts.ordinance import Ordinance
     from api.bell import Bell
     from api.settings import Settings
+    from ingest.message import RawMessage
     from store.ports import Store
     from store.records import (
         CoreSample,
@@ -25,6 +24,10 @@ if TYPE_CHECKING:
     )
 
 T = TypeVar("T")
+
+
+class CommandError(ValueError):
+    """A command names something that does not exist or cannot be; the text names the field and the fix."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,9 @@ from pydantic import BaseModel, ConfigDict
 
 from alerts.calendar import iso_instant
 from analysis.units import QUANTITIES, from_si
-from api.commands import CommandError
 from api.problems import ProblemError, invalid
 from api.security import Principal
-from api.service import Commands, Service
+from api.service import CommandError, Commands, Service
 from store.records import Json
 
 T = TypeVar("T")

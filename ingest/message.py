@@ -1,0 +1,22 @@
+"""One MQTT message as it was received, before anything is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RawMessage:
+    """Topic and bytes as they came, with the instant of reception [µs since the epoch, UTC].
+
+    ``mid`` and ``epoch`` (the connection it came over) are what the session needs to acknowledge it.
+    """
+
+    topic: str
+    payload: bytes
+    received_us: int
+    retain: bool = False
+    dup: bool = False
+    mid: int = 0
+    qos: int = 1
+    epoch: int = 0

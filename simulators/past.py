@@ -14,10 +14,11 @@ from simulators.kitchen import Floats, KitchenDay, Kitchens
 from simulators.plan import CityPlan
 
 PAST_DAYS: Final = 120
-STEP_S: Final = 3600.0
+STEP_S: Final = 7200.0
 LIMIT: Final = 0.25
 AHEAD_DAYS: Final = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0, 13.0)  # some cross within these days
 CALM: Final = 0.19  # the others start at most this full
+SLOWING: Final = 0.75  # a fairly full tank gains this part of its average gain a day
 LEFT_FOG: Final = 0.03
 LEFT_SOLIDS: Final = 0.04
 UNKNOWN_EVERY: Final = 17  # of so many interceptors one has no known last pump-out
@@ -52,7 +53,7 @@ def live_through(
 
     first = fill_since([today - timedelta(days=int(day)) for day in days])
     short = wanted - fraction(tanks, depths(tanks, first))[:, 0]
-    daily = wanted / np.maximum(days, 1.0)
+    daily = SLOWING * wanted / np.maximum(days, 1.0)
     days = np.clip(np.round(days + np.where(wanted > CALM, short / daily, 0.0)), 1.0, PAST_DAYS - 5.0)
     dates = [today - timedelta(days=int(day)) for day in days]
     state = fill_since(dates)
@@ -97,8 +98,8 @@ def _growth(kitchens: Kitchens, tanks: Tanks, begin_s: float, zone: ZoneInfo, we
     weather = KitchenDay(kitchens, np.random.default_rng(weather_seed))
     daily = np.empty((PAST_DAYS, tanks.static_m.size))
     for day in range(PAST_DAYS):
-        for hour in range(24):
-            local_s = _local(begin_s + day * 86400 + hour * STEP_S, zone)
+        for part in range(int(86400 / STEP_S)):
+            local_s = _local(begin_s + day * 86400 + part * STEP_S, zone)
             advance(tanks, state, weather.draw(local_s, STEP_S), STEP_S)
         daily[day] = fraction(tanks, depths(tanks, state))[:, 0]
     return daily

@@ -21,6 +21,7 @@ HALF_WIDTH: Final = 1.645  # standard deviations of a 90% interval
 FAR: Final = 3.0
 SERVICE_TOLERANCE_S: Final = 3600.0
 HOT_TOLERANCE_S: Final = 1800.0
+JUDGED_AFTER_S: Final = 86400.0
 HOT_PLAIN_C: Final = 63.3  # 146 degF: clear of a probe's guard band
 ALL: Final = "all"
 
@@ -308,8 +309,8 @@ def _score_over_limit(book: Book, alerts: list[Line], tally: _Tally) -> int:
             early = any(record.last_service(when) < at_s < when for at_s in times)
             if early:
                 continue  # fired before the passage: counted above as false
-            if first is None and math.isinf(until):
-                continue  # still running: not yet judged
+            if first is None and (math.isinf(until) or until - when < JUDGED_AFTER_S):
+                continue  # still running, or served before anybody could tell
             tally.add("over_recall", record.principle, float(first is not None))
             if first is not None:
                 tally.add("over_delay", record.principle, (first - when) / 86400.0)

@@ -1,0 +1,114 @@
+"""Each physical claim about the tanks, by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from simulators.city import City, Step
+from simulators.interceptor import FULLEST, Depths, Tanks, TankState, advance, capture, depths, fraction
+from simulators.kitchen import Inflow
+from simulators.trucks import Yard
+
+Build = Callable[..., Inflow]
+
+
+def live(tanks: Tanks, inflow: Inflow, steps: int) -> tuple[TankState, list[Depths]]:
+    state, seen = TankState.empty(tanks), []
+    for _ in range(steps):
+        advance(tanks, state, inflow, 900.0)
+        seen.append(depths(tanks, state))
+    return state, seen
+
+
+def test_mass_is_kept_over_services_and_overflow(one_tank: Tanks, steady_inflow: Build) -> None:
+    state, yard = TankState.empty(one_tank), Yard(np.random.default_rng(1), 1)
+    yard.ask(0, 30 * 86400.0, complete=True)
+    yard.ask(0, 60 * 86400.0, complete=False)
+    for step in range(100 * 96):
+        yard.advance(one_tank, state, step * 900.0)
+        advance(one_tank, state, steady_inflow(grease_m3=2e-4, solids_kg=0.2), 900.0)
+    held = np.array([state.grease_m3.sum(), state.dry_kg.sum()])
+    assert state.pumped[0].min() > 0.0
+    assert held + state.left[0] + state.pumped[0] == pytest.approx(state.fed[0], rel=1e-9)
+
+
+def test_mass_is_kept_by_a_whole_city(lived_fortnight: tuple[City, list[Step]]) -> None:
+    state = lived_fortnight[0].state
+    held = np.stack([state.grease_m3.sum(axis=1), state.dry_kg.sum(axis=1)], axis=1)
+    assert held + state.left + state.pumped == pytest.approx(state.fed, rel=1e-9)
+
+
+def test_layers_never_overlap_even_when_far_too_full(one_tank: Tanks, steady_inflow: Build) -> None:
+    _, seen = live(one_tank, steady_inflow(grease_m3=3e-3, solids_kg=3.0), 60 * 96)
+    for layers in seen[:: 96 // 4]:
+        assert (layers.fog >= 0.0).all()
+        assert (layers.solids >= 0.0).all()
+        assert (layers.fog + layers.solids <= FULLEST * layers.level[:, None] + 1e-9).all()
+    assert fraction(one_tank, seen[-1]).max() > 0.6  # it was a hard test
+
+
+def test_capture_falls_with_fill_flow_and_heat() -> None:
+    one = np.ones(1)
+    at = lambda fill, flow, warm: float(capture(0.86, fill * one, flow * one, warm * one)[0])  # noqa: E731
+    assert at(0.0, 0.0, 30.0) == pytest.approx(0.86)
+    assert at(0.25, 0.0, 30.0) == pytest.approx(0.86 * 0.7788, rel=1e-4)  # exp(-(0.25 / 0.5)²)
+    assert at(0.50, 0.0, 30.0) == pytest.approx(0.86 * 0.3679, rel=1e-4)  # exp(-1)
+    assert at(0.0, 1.6e-4, 30.0) == pytest.approx(0.43)  # half at the stated loading
+    assert at(0.0, 0.0, 45.0) == pytest.approx(0.86 * 0.88)
+
+
+def test_a_fuller_tank_keeps_less_of_what_comes(one_tank: Tanks, steady_inflow: Build) -> None:
+    state = TankState.empty(one_tank)
+    shares = []
+    for _ in range(240):
+        before = state.fed[0, 0] - state.left[0, 0]
+        fed = state.fed[0, 0]
+        for _ in range(96):
+            advance(one_tank, state, steady_inflow(grease_m3=4e-5), 900.0)
+        shares.append((state.fed[0, 0] - state.left[0, 0] - before) / (state.fed[0, 0] - fed))
+    assert (np.diff(shares) < 0.0).all()
+    assert shares[0] > 0.6
+    assert shares[-1] < 0.75 * shares[0]
+
+
+def test_solids_compact_concavely(one_tank: Tanks, steady_inflow: Build) -> None:
+    _, seen = live(one_tank, steady_inflow(grease_m3=0.0), 90 * 96)
+    daily = np.array([layers.solids[0, 0] for layers in seen[95::96]])
+    assert (np.diff(daily) > 0.0).all()
+    assert (np.diff(daily, 2) < 0.0).all()
+    # Gray 1995 saw the rate of septic sludge fall by 30 % from 6 to 60 months; kitchens' sludge is quicker
+    assert np.diff(daily)[-1] < 0.6 * np.diff(daily)[0]
+
+
+def test_the_surface_surges_with_the_inflow(one_tank: Tanks, steady_inflow: Build) -> None:
+    """A litre a second over a 100 mm weir of coefficient 1.8 stands 31.4 mm high: (Q / 0.18)^(2/3)."""
+    _, seen = live(one_tank, steady_inflow(volume_m3=0.9), 2)
+    assert seen[-1].head[0] == pytest.approx(0.0314, abs=2e-4)
+    assert seen[-1].level[0] == 1.22
+    state, _ = live(one_tank, steady_inflow(volume_m3=0.9), 1)
+    advance(one_tank, state, steady_inflow(volume_m3=0.0), 900.0)
+    assert state.head_m[0] == 0.0
+
+
+def test_the_tank_is_warmed_by_the_inflow_and_cools_to_the_ground(
+    one_tank: Tanks, steady_inflow: Build
+) -> None:
+    state, _ = live(one_tank, steady_inflow(volume_m3=0.2, mix_c=45.0), 96)
+    warm = float(state.tank_c[0])
+    assert 30.0 < warm < 45.0
+    for _ in range(96):
+        advance(one_tank, state, steady_inflow(volume_m3=0.0), 900.0)
+    assert 19.5 < state.tank_c[0] < 0.3 * warm + 0.7 * 19.5
+
+
+def test_a_second_compartment_gets_what_the_first_lets_pass(one_tank: Tanks, steady_inflow: Build) -> None:
+    _, seen = live(one_tank, steady_inflow(), 60 * 96)
+    first, second = seen[-1].fog[0]
+    assert 0.0 < second < first
+    single = Tanks(np.array([[3.1, 0.0]]), np.array([1.22]), np.array([1.22]))
+    _, alone = live(single, steady_inflow(), 60 * 96)
+    assert alone[-1].fog[0, 1] == 0.0
+    assert alone[-1].solids[0, 1] == 0.0

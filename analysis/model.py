@@ -84,7 +84,7 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class PumpOut:
-    """An observed pump-out of one interceptor; the liquid fell from ``start_s`` on and was back by ``end_s``."""
+    """An observed pump-out of one interceptor: the liquid fell from ``start_s`` on, was back by ``end_s``."""
 
     interceptor: str
     start_s: float

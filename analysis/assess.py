@@ -1,0 +1,250 @@
+"""From the state to what a person reads: depths, fraction, probabilities, crossing instants, health."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from analysis import forecast, health
+from analysis.estimate import DAY_S, FOG, SOLIDS, Diffusion, Kalman, diffusion, predict
+from analysis.fleet import Fleet
+from analysis.model import Assessment, CompartmentAssessment, Floats, HealthFlag, Ints
+from analysis.state import Bools, FleetState
+
+FORWARD_RATE_SD: Final = 0.20  # relative: menus and seasons to come (trial of the reference simulation)
+BIAS_SHARE: Final = 0.5  # of a sensor's lasting variance that time has not averaged out
+EVIDENCE_DAYS: Final = 7
+EVIDENCE_CV: Final = 0.5
+HIGH_FOR_S: Final = 3600.0
+
+Crossing = tuple[float | None, float | None, float | None, float | None, float | None]
+
+
+class Outlook(NamedTuple):
+    """Tracks now, layer arrays (n, 2), others (n,): what :func:`assess` turns into rows."""
+
+    k: Kalman
+    var: Floats
+    known: Bools  # layers
+    fraction: Floats  # NaN where a layer is unknown
+    fraction_sd: Floats
+    p_over: Floats
+
+
+def outlook(fleet: Fleet, state: FleetState, tracks: Ints, now_s: float) -> Outlook:
+    """Carry these tracks to ``now_s`` [s] and say how full they are, vectorised.
+
+    Before its first reading a track whose last pump-out is known is told by the prior, wide as it is; one
+    that speaks without showing a layer has that layer unknown.
+    """
+    track = state.track
+    base = fleet.track_base[tracks]
+    then = track.time_s[tracks]
+    dt = np.where(np.isfinite(then), np.maximum(now_s - then, 0.0), 0.0) / DAY_S
+    k = predict(track.kalman(tracks), dt[:, None], _diffusion(fleet, tracks))
+    silent = np.isnan(track.last_s[tracks]) & np.isfinite(then) & (then <= now_s)
+    known = track.seen[tracks] | silent[:, None]
+    x = np.maximum(k.x, 0.0)
+    var = k.p00 + BIAS_SHARE * track.bias[tracks]
+    whole = known.all(axis=1)
+    fraction = np.where(whole, (x[:, FOG] + x[:, SOLIDS]) / base, np.nan)
+    sd = np.where(whole, np.sqrt(var[:, FOG] + var[:, SOLIDS]) / base, np.nan)
+    limit = fleet.limit[fleet.track_interceptor[tracks]]
+    return Outlook(k._replace(x=x), var, known, fraction, sd, ndtr((fraction - limit) / sd))
+
+
+def _diffusion(fleet: Fleet, tracks: Ints) -> Diffusion:
+    return diffusion(fleet.track_base[tracks], fleet.prior)
+
+
+def crossings(fleet: Fleet, state: FleetState, tracks: Ints, now: Outlook, now_s: float) -> Floats:
+    """Instants [s] of passing the limit if nobody pumps, shape (n, 5): p05 to p95; NaN beyond 183 days."""
+    out = np.full((len(tracks), len(forecast.LEVELS)), np.nan)
+    rows = np.flatnonzero(np.isfinite(now.fraction))
+    if not len(rows):
+        return out
+    which = tracks[rows]
+    owner = fleet.track_interceptor[which]
+    k = now.k
+    rate = k.r[rows].sum(axis=1)
+    since = state.interceptor.since_s[owner]
+    days = forecast.quantiles(
+        depth=k.x[rows].sum(axis=1),
+        var=now.var[rows].sum(axis=1),
+        rate=rate,
+        rate_var=k.p11[rows].sum(axis=1) + (FORWARD_RATE_SD * rate) ** 2,
+        cov=k.p01[rows].sum(axis=1),
+        limit=fleet.limit[owner] * fleet.track_base[which],
+        diffusion=2.0 * _diffusion(fleet, which).depth[:, 0],
+        age=(now_s - since) / DAY_S,
+    )
+    out[rows] = now_s + days * DAY_S
+    return out
+
+
+def assess(
+    fleet: Fleet,
+    state: FleetState,
+    now_s: float,
+    *,
+    indices: Sequence[int] | None = None,
+    silent_after_s: float | None = None,
+) -> list[Assessment]:
+    """What is known of these interceptors (all by default) at ``now_s`` [s], one row each, in order.
+
+    ``silent_after_s`` replaces three nominal intervals, at least an hour. A sensor that never spoke has no
+    flag.
+    """
+    who = np.arange(len(fleet.interceptors)) if indices is None else np.asarray(indices, dtype=np.int64)
+    groups = [fleet.tracks_of[w] for w in who]
+    counts = np.array([len(g) for g in groups], dtype=np.int64)
+    tracks = np.concatenate(groups) if len(groups) else np.empty(0, dtype=np.int64)
+    now = outlook(fleet, state, tracks, now_s)
+    ends = np.cumsum(counts)
+    fullest = np.array(
+        [_fullest(now.fraction, int(e - c), int(e)) for c, e in zip(counts, ends, strict=True)],
+        dtype=np.int64,
+    )
+    shown = fullest[fullest >= 0]
+    when = np.full((len(tracks), len(forecast.LEVELS)), np.nan)
+    if len(shown):
+        when[shown] = crossings(fleet, state, tracks[shown], _slice(now, shown), now_s)
+    return [
+        _row(fleet, state, now_s, int(w), tracks, now, when, (int(e - c), int(e), int(f)), silent_after_s)
+        for w, c, e, f in zip(who, counts, ends, fullest, strict=True)
+    ]
+
+
+def _slice(now: Outlook, rows: Ints) -> Outlook:
+    k = Kalman(*[a[rows] for a in now.k])
+    return Outlook(
+        k, now.var[rows], now.known[rows], now.fraction[rows], now.fraction_sd[rows], now.p_over[rows]
+    )
+
+
+def _fullest(fraction: Floats, start: int, end: int) -> int:
+    """Position of the fullest track; the first where no fraction is known, -1 without tracks."""
+    if start == end:
+        return -1
+    part = fraction[start:end]
+    return start if np.isnan(part).all() else start + int(np.nanargmax(part))
+
+
+def _row(
+    fleet: Fleet,
+    state: FleetState,
+    now_s: float,
+    who: int,
+    tracks: Ints,
+    now: Outlook,
+    when: Floats,
+    place: tuple[int, int, int],
+    silent_after_s: float | None,
+) -> Assessment:
+    start, end, at = place
+    flags = _health(fleet, state, who, now_s, silent_after_s)
+    parts = tuple(_compartment(fleet, int(tracks[p]), now, p) for p in range(start, end))
+    last = float(state.interceptor.newest_s[who])
+    since = float(state.interceptor.since_s[who])
+    best = parts[at - start] if at >= 0 else None
+    known = best is not None and best.fraction is not None
+    rate = float(now.k.r[at].sum()) if known else None
+    rate_sd = float(np.sqrt(now.k.p11[at].sum())) if known else None
+    evidence = (
+        rate is not None
+        and rate_sd is not None
+        and int(state.track.days[tracks[at]]) >= EVIDENCE_DAYS
+        and rate_sd < EVIDENCE_CV * rate
+    )
+    return Assessment(
+        interceptor=fleet.interceptors[who].id,
+        time_s=now_s,
+        compartment=best.compartment if best else None,
+        fog_m=best.fog_m if best else None,
+        fog_sd_m=best.fog_sd_m if best else None,
+        solids_m=best.solids_m if best else None,
+        solids_sd_m=best.solids_sd_m if best else None,
+        fraction=best.fraction if best else None,
+        fraction_sd=best.fraction_sd if best else None,
+        p_over_limit=best.p_over_limit if best else None,
+        rate_m_per_day=rate,
+        rate_sd_m_per_day=rate_sd,
+        crossing_s=_crossing(when[at]) if known else None,
+        health=flags,
+        compartments=parts,
+        own_evidence=evidence,
+        last_reading_s=last if np.isfinite(last) else None,
+        since_s=since if np.isfinite(since) else None,
+    )
+
+
+def _crossing(row: Floats) -> Crossing:
+    a, b, c, d, e = (float(v) if np.isfinite(v) else None for v in row)
+    return (a, b, c, d, e)
+
+
+def _compartment(fleet: Fleet, track: int, now: Outlook, at: int) -> CompartmentAssessment:
+    depth = [float(now.k.x[at, i]) if now.known[at, i] else None for i in (FOG, SOLIDS)]
+    sd = [float(np.sqrt(now.var[at, i])) if now.known[at, i] else None for i in (FOG, SOLIDS)]
+    whole = bool(now.known[at].all())
+    return CompartmentAssessment(
+        compartment=int(fleet.track_compartment[track]),
+        fog_m=depth[FOG],
+        fog_sd_m=sd[FOG],
+        solids_m=depth[SOLIDS],
+        solids_sd_m=sd[SOLIDS],
+        fraction=float(now.fraction[at]) if whole else None,
+        fraction_sd=float(now.fraction_sd[at]) if whole else None,
+        p_over_limit=float(now.p_over[at]) if whole else None,
+    )
+
+
+def _health(
+    fleet: Fleet, state: FleetState, who: int, now_s: float, silent_after_s: float | None
+) -> tuple[HealthFlag, ...]:
+    flags: list[HealthFlag] = []
+    for row in fleet.sensors_of[who].tolist():
+        flags += _sensor_flags(fleet, state, row, now_s, silent_after_s)
+    for row in fleet.tracks_of[who].tolist():
+        high = float(state.track.high_s[row])
+        if now_s - high >= HIGH_FOR_S and float(state.track.last_s[row]) - high >= HIGH_FOR_S:
+            flags.append(HealthFlag("high_liquid_level", None, "surface", high))
+        tamper = float(state.track.tamper_s[row])
+        if now_s - tamper < 7 * DAY_S:
+            flags.append(HealthFlag("tamper", None, "fog_depth", tamper))
+    return tuple(flags)
+
+
+def _sensor_flags(
+    fleet: Fleet, state: FleetState, row: int, now_s: float, silent_after_s: float | None
+) -> list[HealthFlag]:
+    s, id_ = state.sensor, fleet.sensors[row].id
+    flags = []
+    last = float(s.last_s[row])
+    patience = silent_after_s
+    if patience is None:
+        patience = float(health.silent_after(fleet.interval_s[row]))
+    if now_s - last > patience:
+        flags.append(HealthFlag("silent", id_, None, last))
+    for name, quantity, since in (
+        ("low_battery", None, s.low_battery_s[row]),
+        ("out_of_range", None, s.out_of_range_s[row]),
+        ("gap", None, s.gap_s[row]),
+        ("spikes", None, s.spikes_s[row]),
+    ):
+        if np.isfinite(since) and (name in ("low_battery", "out_of_range") or now_s - since < DAY_S):
+            flags.append(HealthFlag(name, id_, quantity, float(since)))
+    still = last - float(s.same_since_s[row])
+    moved = float(s.temp_high[row] - s.temp_low[row])
+    if still > health.STUCK_S and s.same_count[row] >= health.STUCK_COUNT and moved > health.STUCK_KELVIN:
+        flags.append(HealthFlag("stuck", id_, None, float(s.same_since_s[row])))
+    started = float(s.level_s[row])
+    if last - started >= HIGH_FOR_S:
+        unseen = ~state.track.seen[fleet.sensor_track[row]] & ~s.seen[row]
+        for layer, quantity in ((FOG, "fog_depth"), (SOLIDS, "solids_depth")):
+            if unseen[layer]:
+                flags.append(HealthFlag("unobservable", id_, quantity, started))
+    return flags

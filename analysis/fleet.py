@@ -1,0 +1,189 @@
+"""The fleet's geometry as arrays: sensors, tracks (monitored compartments) and interceptors.
+
+A *track* is one compartment that has at least one sensor; several sensors of one compartment share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.estimate import DEFAULT_PRIOR, RatePrior
+from analysis.model import Floats, InterceptorModel, Ints, SensorModel
+
+
+@dataclass(frozen=True, slots=True)
+class SensorGeometry:
+    """Geometry of the sensors a batch comes from, one row each, all [m] unless named; NaN is not given.
+
+    ``levels`` has shape (n, 4): nominal electrode value in solids, water, fog and air.
+    """
+
+    mount: Floats
+    pressure: Floats
+    sonar: Floats
+    pitch: Floats
+    first: Floats
+    levels: Floats
+    min_layer: Floats
+    resolution: Floats
+    static: Floats
+
+    def rows(self, index: Ints) -> SensorGeometry:
+        """The geometry of these rows, in this order."""
+        return SensorGeometry(
+            self.mount[index],
+            self.pressure[index],
+            self.sonar[index],
+            self.pitch[index],
+            self.first[index],
+            self.levels[index],
+            self.min_layer[index],
+            self.resolution[index],
+            self.static[index],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All interceptors and sensors that one state is folded over.
+
+    Sensor arrays have shape (sensors,), track arrays (tracks,), interceptor arrays (interceptors,).
+    ``sensors_of`` and ``tracks_of`` list the rows of each interceptor. Rates of ``prior`` are per base depth.
+    """
+
+    interceptors: tuple[InterceptorModel, ...]
+    sensors: tuple[SensorModel, ...]
+    prior: RatePrior
+    interceptor_index: dict[str, int]
+    sensor_index: dict[str, int]
+    geometry: SensorGeometry
+    sensor_interceptor: Ints
+    sensor_track: Ints
+    interval_s: Floats
+    tau_s: Floats
+    hot_limit_c: Floats  # by sensor
+    track_interceptor: Ints
+    track_compartment: Ints
+    track_base: Floats
+    track_static: Floats
+    track_resolution: Floats
+    base: Floats
+    limit: Floats
+    last_pump_out_s: Floats
+    sensors_of: tuple[Ints, ...]
+    tracks_of: tuple[Ints, ...]
+
+    @classmethod
+    def of(
+        cls,
+        interceptors: Sequence[InterceptorModel],
+        sensors: Sequence[SensorModel],
+        prior: RatePrior = DEFAULT_PRIOR,
+    ) -> Fleet:
+        """Lay out a fleet.
+
+        Raises
+        ------
+        ValueError
+            An id stands twice, a sensor names an unknown interceptor, or a compartment is out of range.
+        """
+        interceptor_index = _index("interceptor", [i.id for i in interceptors])
+        sensor_index = _index("sensor", [s.id for s in sensors])
+        owner = np.array([_owner(s, interceptor_index, interceptors) for s in sensors], dtype=np.int64)
+        places = sorted({(int(o), s.compartment) for o, s in zip(owner, sensors, strict=True)})
+        track_of = {place: row for row, place in enumerate(places)}
+        track = np.array(
+            [track_of[int(o), s.compartment] for o, s in zip(owner, sensors, strict=True)], dtype=np.int64
+        )
+        base = np.array([i.base_depth_m for i in interceptors], dtype=np.float64)
+        static = np.array([i.static_level_m for i in interceptors], dtype=np.float64)
+        hot = np.array([i.hot_limit_c for i in interceptors], dtype=np.float64)
+        last = np.array([_or_nan(i.last_pump_out_s) for i in interceptors], dtype=np.float64)
+        track_interceptor = np.array([place[0] for place in places], dtype=np.int64)
+        geometry = _geometry(sensors, static[owner] if len(sensors) else np.empty(0))
+        finest = np.full(len(places), np.inf)
+        np.minimum.at(finest, track, _resolution(geometry))
+        return cls(
+            interceptors=tuple(interceptors),
+            sensors=tuple(sensors),
+            prior=prior,
+            interceptor_index=interceptor_index,
+            sensor_index=sensor_index,
+            geometry=geometry,
+            sensor_interceptor=owner,
+            sensor_track=track,
+            interval_s=np.array([s.interval_s for s in sensors], dtype=np.float64),
+            tau_s=np.array([_or_nan(s.tau_s) for s in sensors], dtype=np.float64),
+            hot_limit_c=hot[owner] if len(sensors) else np.empty(0),
+            track_interceptor=track_interceptor,
+            track_compartment=np.array([place[1] for place in places], dtype=np.int64),
+            track_base=base[track_interceptor],
+            track_static=static[track_interceptor],
+            track_resolution=finest,
+            base=base,
+            limit=np.array([i.fill_limit for i in interceptors], dtype=np.float64),
+            last_pump_out_s=last,
+            sensors_of=_group(owner, len(interceptors)),
+            tracks_of=_group(track_interceptor, len(interceptors)),
+        )
+
+
+def _index(what: str, ids: Sequence[str]) -> dict[str, int]:
+    found = {id_: row for row, id_ in enumerate(ids)}
+    if len(found) < len(ids):
+        twice = sorted({id_ for id_ in ids if ids.count(id_) > 1})
+        raise ValueError(f"{what}: id {twice[0]!r} stands twice")
+    return found
+
+
+def _owner(sensor: SensorModel, index: dict[str, int], interceptors: Sequence[InterceptorModel]) -> int:
+    row = index.get(sensor.interceptor)
+    if row is None:
+        raise ValueError(f"sensor {sensor.id!r}: interceptor {sensor.interceptor!r} is not in the fleet")
+    count = interceptors[row].compartments
+    if not 1 <= sensor.compartment <= count:
+        raise ValueError(f"sensor {sensor.id!r}: compartment {sensor.compartment} is not one of 1 to {count}")
+    return row
+
+
+def _or_nan(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _levels(sensor: SensorModel) -> tuple[float, float, float, float]:
+    if sensor.levels is None:
+        return (np.nan,) * 4
+    return (_or_nan(sensor.levels.solids), sensor.levels.water, sensor.levels.fog, sensor.levels.air)
+
+
+def _geometry(sensors: Sequence[SensorModel], static: Floats) -> SensorGeometry:
+    pitch = np.array([_or_nan(s.pitch_m) for s in sensors], dtype=np.float64)
+    first = np.array([_or_nan(s.first_m) for s in sensors], dtype=np.float64)
+    return SensorGeometry(
+        mount=np.array([_or_nan(s.mount_height_m) for s in sensors], dtype=np.float64),
+        pressure=_heights([s.pressure_height_m for s in sensors], [s.mount_height_m for s in sensors]),
+        sonar=_heights([s.sonar_height_m for s in sensors], [s.mount_height_m for s in sensors]),
+        pitch=pitch,
+        first=np.where(np.isnan(first), pitch / 2, first),
+        levels=np.array([_levels(s) for s in sensors], dtype=np.float64).reshape(len(sensors), 4),
+        min_layer=np.array([s.min_layer_m for s in sensors], dtype=np.float64),
+        resolution=np.array([s.resolution_m for s in sensors], dtype=np.float64),
+        static=static,
+    )
+
+
+def _heights(own: Sequence[float | None], mount: Sequence[float | None]) -> Floats:
+    return np.array([_or_nan(o if o is not None else m) for o, m in zip(own, mount, strict=True)])
+
+
+def _resolution(geometry: SensorGeometry) -> Floats:
+    """The thickness one sensor can tell from nothing [m]: its resolution, its pitch or its least layer."""
+    return np.fmax(np.fmax(geometry.resolution, geometry.pitch), geometry.min_layer)
+
+
+def _group(owner: Ints, count: int) -> tuple[Ints, ...]:
+    order = np.argsort(owner, kind="stable")
+    return tuple(np.split(order, np.searchsorted(owner[order], np.arange(1, count)))) if count else ()

@@ -1,0 +1,96 @@
+"""Judging single readings: physics, spikes, rest.
+
+Readings are weighed or set aside, never changed. Shapes as in :class:`analysis.sensing.Measured`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from analysis.model import Floats
+from analysis.sensing import Measured
+from analysis.state import WINDOW, Bools
+
+HAMPEL_SIGMAS: Final = 4.0
+MAD_TO_SD: Final = 1.4826  # of a normal distribution
+SPIKE_FLOOR: Final = 0.012  # m: smaller jumps are no spikes
+ROOM: Final = 1.15  # layers may fill this much of the static depth before physics objects
+EXCESS_WEIGHT: Final = 0.35  # m of layer error per m that the surface stands above its rest
+EXCESS_LIMIT: Final = 0.08  # m above rest: foam or a surge too strong to read through
+
+
+def possible(measured: Measured, static: Floats) -> tuple[Measured, Bools]:
+    """Take out what physics forbids; the second value, shape (n,), marks readings that had such a value.
+
+    Depths cannot be below zero by more than noise, nor fill more than the liquid holds; a surface cannot
+    stand higher than the manhole (twice the static level plus a metre) nor below the floor.
+    """
+    margin = 0.05
+    depth = measured.depth
+    roof = static[:, None] * ROOM + margin
+    bad = (depth < -margin) | (depth > roof)
+    overfull = np.nansum(depth, axis=1) > roof[:, 0]
+    bad |= (overfull & np.isfinite(depth).all(axis=1))[:, None]
+    surface = measured.surface
+    bad_surface = (surface < -margin) | (surface > 2 * static + 1.0)
+    clean = Measured(
+        np.where(bad_surface, np.nan, surface),
+        measured.surface_var,
+        np.where(bad, np.nan, np.maximum(depth, 0.0)),
+        measured.variance,
+        measured.lasting,
+        measured.half,
+        measured.memory_s,
+    )
+    return clean, bad.any(axis=1) | bad_surface
+
+
+def spikes(recent: Floats, depth: Floats, sd: Floats) -> Bools:
+    """Which new depths (n, 2) stand out from the last raw ones, ``recent`` (n, 2, WINDOW).
+
+    Hampel's test on the past window: beyond 4 scaled MAD, 4 sd of the reading's own noise and 12 mm from the
+    median. It needs four values; a level that has really changed passes after half a window.
+    """
+    ordered = np.sort(recent, axis=2)
+    count = np.isfinite(recent).sum(axis=2)
+    median = _median(ordered, count)
+    deviation = np.sort(np.abs(recent - median[:, :, None]), axis=2)
+    mad = _median(deviation, count)
+    limit = np.maximum(HAMPEL_SIGMAS * np.maximum(MAD_TO_SD * mad, sd), SPIKE_FLOOR)
+    return np.asarray((count >= 4) & (np.abs(depth - median) > limit))
+
+
+def _median(ordered: Floats, count: np.ndarray) -> Floats:
+    """Median of the first ``count`` of values sorted along the last axis; NaN where there are none."""
+    n = len(ordered)
+    rows = np.arange(n)[:, None]
+    layers = np.arange(2)[None, :]
+    low = ordered[rows, layers, np.maximum((count - 1) // 2, 0)]
+    high = ordered[rows, layers, np.minimum(count // 2, WINDOW - 1)]
+    return np.asarray((low + high) / 2)
+
+
+def rest_variance(surface: Floats, rest: Floats) -> Floats:
+    """Extra variance [m²] of layers read while the surface stands above its rest; infinite beyond 80 mm.
+
+    Foam and surge only ever raise the surface, so the lowest surfaces tell the quiescent layers.
+    """
+    excess = surface - rest
+    excess = np.where(excess > 0.0, excess, 0.0)  # NaN: unknown counts as rest
+    return np.where(excess > EXCESS_LIMIT, np.inf, (EXCESS_WEIGHT * excess) ** 2)
+
+
+def settle(rest: Floats, surface: Floats, static: Floats, dt_s: Floats) -> Floats:
+    """Follow the quiescent height of the surface: down within a few readings, up within days.
+
+    The first surface counts at most as the static level plus 10 mm: it may be a surge.
+    """
+    start = np.minimum(surface, static + 0.01)
+    step = surface - rest
+    up = dt_s / (dt_s + 2.5 * 86400.0)
+    share = np.where(step < 0.0, 0.3, up)
+    moved = rest + share * step
+    out = np.where(np.isnan(rest), start, moved)
+    return np.where(np.isnan(surface), rest, out)

@@ -1,0 +1,205 @@
+"""What each sensing principle says of the layers: one function a principle, value and variance out.
+
+Arrays of shape (n,) in, SI; NaN is missing in and unknown out. A layer that a principle cannot see is NaN,
+never zero. Uncertainty comes in two kinds: ``variance`` of noise that is fresh with every reading, and
+``lasting`` variance that stays the same for hours or weeks (between two electrodes, in a sound speed).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from analysis.fleet import SensorGeometry
+from analysis.model import Floats, ReadingBatch
+from analysis.rods import RodLayers, rod_layers
+
+#: Marczak 1997, water at 0 to 95 degC: powers 0 to 5 of temperature [m/s].
+MARCZAK: Final = (1402.385, 5.038813, -5.799136e-2, 3.287156e-4, -1.398845e-6, 2.787860e-9)
+OIL_SOUND: Final = 1440.0  # m/s at 22 degC, olive oil (Emerson 7951 manual, table)
+OIL_SOUND_SLOPE: Final = -2.8  # m/s/K, same
+OIL_SOUND_AT_C: Final = 22.0
+TANK_C: Final = (
+    25.0  # assumed where no temperature is sent: tanks stand at 25 to 29 degC (Water Research 256)
+)
+WATER_N_M3: Final = 9777.0  # specific weight of water at 25 degC: 997.05 kg/m³ · 9.80665 m/s²
+
+INTERFACE_SD: Final = 0.004  # m, noise of one interface reading in a tank that is not quite at rest
+INTERFACE_BIAS: Final = 0.003  # m, mounting and calibration
+DEPTH_SD: Final = 0.006  # m, noise of a depth the device computed itself
+DEPTH_BIAS: Final = 0.025  # relative, its calibration
+ECHO_SD_S: Final = 4e-6  # s, resolution of a two-way travel time
+ECHO_SPEED: Final = 0.015  # relative, unknown sound speed in hydrated grease
+WATER_SPEED: Final = 0.002  # relative, temperature gradient along the path
+SURFACE_SD: Final = 0.004  # m
+PRESSURE_SD: Final = 0.030  # m: grease floating on top leaves the head short of the surface
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a batch says of surface and layers, n readings.
+
+    ``depth``, ``variance``, ``lasting`` and ``half`` have shape (n, 2): FOG, solids. Where ``half`` > 0 the
+    layer is only known to lie within ``depth`` ± ``half`` (between electrodes, below a device's minimum).
+    ``level_only`` marks a surface that comes from pressure: good to see a drawdown, too coarse for more.
+    """
+
+    surface: Floats
+    surface_var: Floats
+    depth: Floats
+    variance: Floats
+    lasting: Floats
+    half: Floats
+    memory_s: Floats
+
+
+def water_sound(water_c: Floats) -> Floats:
+    """Speed of sound in water [m/s] at ``water_c`` [degC], 0 to 95: Marczak 1997."""
+    c = np.zeros_like(np.asarray(water_c, dtype=np.float64))
+    for coefficient in reversed(MARCZAK):
+        c = c * water_c + coefficient
+    return c
+
+
+def fog_sound(fog_c: Floats) -> Floats:
+    """Speed of sound in grease [m/s] at ``fog_c`` [degC]; the value of olive oil."""
+    return OIL_SOUND + OIL_SOUND_SLOPE * (fog_c - OIL_SOUND_AT_C)
+
+
+def air_gap(distance: Floats, mount: Floats) -> tuple[Floats, Floats]:
+    """Surface above the floor [m] and its variance from the gap below a sensor mounted at ``mount`` [m]."""
+    surface = mount - distance
+    return surface, np.where(np.isfinite(surface), SURFACE_SD**2, np.nan)
+
+
+def head(pressure: Floats, height: Floats) -> tuple[Floats, Floats]:
+    """Liquid level [m] and variance from gauge pressure [Pa] at ``height`` [m].
+
+    It says nothing of grease, which displaces its own weight, nor of consolidated solids.
+    """
+    level = pressure / WATER_N_M3 + height
+    return level, np.where(np.isfinite(level), PRESSURE_SD**2, np.nan)
+
+
+def two_interface(surface: Floats, fog_bottom: Floats, solids_top: Floats) -> tuple[Floats, Floats]:
+    """FOG and solids depth, shape (n, 2) each for value and variance [m], from heights above the floor."""
+    depth = np.stack([surface - fog_bottom, solids_top], axis=1)
+    sd = np.array([INTERFACE_SD * 2**0.5, INTERFACE_SD])
+    return depth, np.where(np.isfinite(depth), sd * sd, np.nan)
+
+
+def echo(fog_s: Floats, solids_s: Floats, sonar: Floats, tank_c: Floats) -> tuple[Floats, Floats, Floats]:
+    """FOG and solids depth (n, 2) from two-way travel times [s]: value, variance, lasting variance.
+
+    h_f = c_f t/2 and h_s = z - c_w t/2, u² = (c/2)² u_t² + h² (u_c/c)². ``sonar`` is the transducer's height
+    [m]; where ``tank_c`` is NaN the water is taken at 25 degC and the speeds count as less certain.
+    """
+    known = np.isfinite(tank_c)
+    temperature = np.where(known, tank_c, TANK_C)
+    fog = fog_sound(temperature) * fog_s / 2
+    path = water_sound(temperature) * solids_s / 2
+    depth = np.stack([fog, sonar - path], axis=1)
+    noise = np.array([fog_sound(np.array(TANK_C)), water_sound(np.array(TANK_C))]) / 2 * ECHO_SD_S
+    extra = np.where(known, 0.0, 0.008)  # 5 K of 1 m/s/K in 1500 m/s, with some to spare
+    lasting = np.stack([(fog * (ECHO_SPEED + extra)) ** 2, (path * (WATER_SPEED + extra)) ** 2], axis=1)
+    return depth, np.where(np.isfinite(depth), noise * noise, np.nan), lasting
+
+
+def device_depths(fog: Floats, solids: Floats, min_layer: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Depths the device computed (n, 2): value, variance, lasting variance, half width.
+
+    A value at or below the device's minimum (0 means just that) is an interval from nothing to the minimum.
+    """
+    given = np.stack([fog, solids], axis=1)
+    least = np.maximum(min_layer, 0.005)[:, None]
+    below = given < least
+    depth = np.where(below, least / 2, given)
+    half = np.where(below, least / 2, 0.0)
+    variance = np.where(np.isfinite(given), DEPTH_SD**2, np.nan)
+    return depth, variance, np.where(below, 0.0, (DEPTH_BIAS * depth) ** 2), half
+
+
+def _column(batch: ReadingBatch, name: str) -> Floats | None:
+    column = batch.values.get(name)
+    return column if column is not None and np.isfinite(column).any() else None
+
+
+class _Sheet:
+    """Collects what the principles say, the surer first; a later one only fills what is still unknown."""
+
+    def __init__(self, count: int) -> None:
+        self.surface = np.full(count, np.nan)
+        self.surface_var = np.full(count, np.nan)
+        self.depth = np.full((count, 2), np.nan)
+        self.variance = np.full((count, 2), np.nan)
+        self.lasting = np.zeros((count, 2))
+        self.half = np.zeros((count, 2))
+
+    def add_surface(self, value: Floats, variance: Floats) -> None:
+        new = np.isnan(self.surface) & np.isfinite(value)
+        self.surface = np.where(new, value, self.surface)
+        self.surface_var = np.where(new, variance, self.surface_var)
+
+    def add(self, depth: Floats, variance: Floats, lasting: Floats | float, half: Floats | float) -> None:
+        new = np.isnan(self.depth) & np.isfinite(depth)
+        self.depth = np.where(new, depth, self.depth)
+        self.variance = np.where(new, variance, self.variance)
+        self.lasting = np.where(new, lasting, self.lasting)
+        self.half = np.where(new, half, self.half)
+
+
+def measure(batch: ReadingBatch, geometry: SensorGeometry) -> Measured:
+    """Everything a batch says of surface and layers; ``geometry`` has the rows of the batch."""
+    count = len(batch.time_s)
+    sheet = _Sheet(count)
+    blank = np.full(count, np.nan)
+    surface, distance = _column(batch, "surface_m"), _column(batch, "distance_m")
+    if surface is not None:
+        sheet.add_surface(surface, np.full(count, SURFACE_SD**2))
+    if distance is not None:
+        sheet.add_surface(*air_gap(distance, geometry.mount))
+    rods = _rods(batch, geometry)
+    if rods is not None:
+        sheet.add_surface(rods.surface, rods.surface_var)
+    _interfaces(sheet, batch, blank)
+    fog_s, solids_s = _column(batch, "echo_fog_s"), _column(batch, "echo_solids_s")
+    if fog_s is not None or solids_s is not None:
+        tank = _column(batch, "tank_c")
+        sheet.add(*echo(_or(fog_s, blank), _or(solids_s, blank), geometry.sonar, _or(tank, blank)), 0.0)
+    if rods is not None:
+        sheet.add(rods.depth, rods.variance, rods.lasting, rods.half)
+    fog, solids = _column(batch, "fog_depth_m"), _column(batch, "solids_depth_m")
+    if fog is not None or solids is not None:
+        sheet.add(*device_depths(_or(fog, blank), _or(solids, blank), geometry.min_layer))
+    pressure = _column(batch, "pressure_pa")
+    if pressure is not None:
+        sheet.add_surface(*head(pressure, geometry.pressure))
+    memory = np.full((count, 2), 0.25 * 86400.0)
+    if rods is not None:
+        memory[np.isfinite(rods.depth)] = 86400.0
+    return Measured(
+        sheet.surface, sheet.surface_var, sheet.depth, sheet.variance, sheet.lasting, sheet.half, memory
+    )
+
+
+def _or(column: Floats | None, blank: Floats) -> Floats:
+    return blank if column is None else column
+
+
+def _interfaces(sheet: _Sheet, batch: ReadingBatch, blank: Floats) -> None:
+    bottom, top = _column(batch, "fog_bottom_m"), _column(batch, "solids_top_m")
+    if bottom is None and top is None:
+        return
+    depth, variance = two_interface(sheet.surface, _or(bottom, blank), _or(top, blank))
+    sheet.add(depth, variance, INTERFACE_BIAS**2, 0.0)
+
+
+def _rods(batch: ReadingBatch, geometry: SensorGeometry) -> RodLayers | None:
+    if batch.profile.size == 0:
+        return None
+    sent = np.isfinite(batch.profile).any(axis=1)
+    if not sent.any():
+        return None
+    return rod_layers(batch.profile, geometry.levels, geometry.pitch, geometry.first, geometry.static)

@@ -1,0 +1,184 @@
+"""The fold's memory: frozen dataclasses of arrays, one row a sensor, a track or an interceptor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.estimate import Kalman
+from analysis.model import Floats, Ints
+
+Bools = NDArray[np.bool_]
+Rows = Ints | slice
+WINDOW: Final = 7  # raw values kept a sensor for the median of the spike filter
+AFTER: Final = 3  # readings that must agree before a service is judged
+
+
+@dataclass(frozen=True, slots=True)
+class SensorState:
+    """What is remembered of each sensor, shape (sensors,) unless stated; times [s], NaN where never."""
+
+    last_s: Floats
+    recent: Floats  # (sensors, 2, WINDOW): raw layer depths, newest at ``slot``
+    slot: Ints
+    spikes_s: Floats
+    gap_s: Floats
+    out_of_range_s: Floats
+    low_battery_s: Floats
+    battery_top_v: Floats
+    raw: Floats  # fingerprint of the last level values
+    same_since_s: Floats
+    same_count: Ints
+    temp_low: Floats  # extremes of temperature since the fingerprint last changed
+    temp_high: Floats
+    seen: Bools  # (sensors, 2): has ever seen the layer
+    level_s: Floats  # first level value of any kind, NaN never
+    inlet_c: Floats
+    hot: Ints  # 0 none, 1 possible, 2 confirmed
+    hot_start_s: Floats
+    hot_end_s: Floats
+    hot_peak_c: Floats
+    hot_over_s: Floats
+    cool_since_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class TrackState:
+    """What is remembered of each track; layer arrays have shape (tracks, 2)."""
+
+    time_s: Floats  # of the filter; -inf before anything is known
+    x: Floats
+    r: Floats
+    p00: Floats
+    p01: Floats
+    p11: Floats
+    seen: Bools
+    used_s: Floats  # (tracks, 2): time of the last value taken in
+    bias: Floats  # (tracks, 2): lasting variance of that value [m²], no number of readings removes it
+    last_s: Floats
+    rest: Floats  # quiescent height of the surface [m], NaN unknown
+    day: Ints  # last day (of the epoch) with a good value
+    days: Ints  # number of such days in this cycle
+    sees_liquid: Bools
+    high_s: Floats  # since when the surface stands above the static level, NaN
+    tamper_s: Floats
+    mode: Ints  # 0 idle, 1 a service may be going on
+    start_s: Floats
+    open_s: Floats
+    before_s: Floats
+    end_s: Floats
+    lowest: Floats
+    lows: Ints
+    after: Floats  # (tracks, 2, AFTER)
+    after_count: Ints
+    verdict: Ints  # 0 none, 1 partial, 2 complete: waiting for the interceptor's other tracks
+    verdict_conf: Floats
+    verdict_before: Floats
+    verdict_after: Floats
+
+    def kalman(self, rows: Rows) -> Kalman:
+        """The filter of these rows."""
+        return Kalman(self.x[rows], self.r[rows], self.p00[rows], self.p01[rows], self.p11[rows])
+
+    def set_kalman(self, rows: Rows, k: Kalman) -> None:
+        """Write the filter of these rows (of a working copy)."""
+        self.x[rows], self.r[rows] = k.x, k.r
+        self.p00[rows], self.p01[rows], self.p11[rows] = k.p00, k.p01, k.p11
+
+
+@dataclass(frozen=True, slots=True)
+class InterceptorState:
+    """What is remembered of each interceptor, shape (interceptors,) [s]."""
+
+    newest_s: Floats
+    since_s: Floats  # start of the cycle, NaN unknown
+    waiting_s: Floats  # a track's verdict waits for the others since, NaN none
+
+
+Part = TypeVar("Part", SensorState, TrackState, InterceptorState)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetState:
+    """The whole memory of a fold. Values are never changed in place once handed out."""
+
+    sensor: SensorState
+    track: TrackState
+    interceptor: InterceptorState
+
+
+def part_rows(part: Part, rows: Ints) -> Part:
+    """A copy of these rows of one part."""
+    return type(part)(*[getattr(part, f.name)[rows] for f in fields(part)])
+
+
+def with_rows(part: Part, rows: Ints, new: Part) -> Part:
+    """The part with these rows replaced; the given part stays as it is."""
+    out: list[NDArray[Any]] = []
+    for f in fields(part):
+        whole = getattr(part, f.name).copy()
+        whole[rows] = getattr(new, f.name)
+        out.append(whole)
+    return type(part)(*out)
+
+
+def as_arrays(state: FleetState) -> dict[str, NDArray[Any]]:
+    """The state as named plain arrays, for a file; :func:`from_arrays` is the inverse."""
+    return {
+        f"{name}.{f.name}": getattr(part, f.name)
+        for name, part in (
+            ("sensor", state.sensor),
+            ("track", state.track),
+            ("interceptor", state.interceptor),
+        )
+        for f in fields(part)
+    }
+
+
+def from_arrays(arrays: dict[str, NDArray[Any]]) -> FleetState:
+    """A state from what :func:`as_arrays` gave.
+
+    Raises
+    ------
+    KeyError
+        An array is missing: the arrays come from another version of the state.
+    """
+    return FleetState(
+        SensorState(*[arrays[f"sensor.{f.name}"] for f in fields(SensorState)]),
+        TrackState(*[arrays[f"track.{f.name}"] for f in fields(TrackState)]),
+        InterceptorState(*[arrays[f"interceptor.{f.name}"] for f in fields(InterceptorState)]),
+    )
+
+
+def blank_sensors(count: int) -> SensorState:
+    """Sensors that have never spoken."""
+    nan = np.full(count, np.nan)
+    none = np.zeros(count, dtype=np.int64)
+    values: dict[str, NDArray[Any]] = {f.name: nan.copy() for f in fields(SensorState)}
+    values |= {name: none.copy() for name in ("slot", "same_count", "hot")}
+    values |= {"recent": np.full((count, 2, WINDOW), np.nan), "seen": np.zeros((count, 2), dtype=bool)}
+    return SensorState(**values)
+
+
+def blank_tracks(kalman: Kalman, time_s: Floats) -> TrackState:
+    """Tracks that nothing has been read of yet, with their prior at ``time_s``."""
+    count = len(time_s)
+    nan = np.full(count, np.nan)
+    two = np.full((count, 2), np.nan)
+    none = np.zeros(count, dtype=np.int64)
+    values: dict[str, NDArray[Any]] = {f.name: nan.copy() for f in fields(TrackState)}
+    values |= {name: none.copy() for name in ("days", "mode", "lows", "after_count", "verdict")}
+    values |= {name: two.copy() for name in ("used_s", "verdict_before", "verdict_after")}
+    values |= {
+        "time_s": time_s,
+        "seen": np.zeros((count, 2), dtype=bool),
+        "bias": np.zeros((count, 2)),
+        "sees_liquid": np.zeros(count, dtype=bool),
+        "day": np.full(count, -1, dtype=np.int64),
+        "after": np.full((count, 2, AFTER), np.nan),
+        **kalman._asdict(),
+    }
+    return TrackState(**values)

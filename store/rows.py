@@ -1,0 +1,55 @@
+"""Records as rows and back: fields that are tuples or mappings are kept as JSON text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+R = TypeVar("R")
+
+
+@cache
+def _json_fields(kind: Any) -> frozenset[str]:
+    return frozenset(f.name for f in fields(kind) if str(f.type).startswith(("tuple", "Json")))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def as_row(record: Any) -> dict[str, Any]:
+    """A record's fields by column."""
+    structured = _json_fields(type(record))
+    return {
+        f.name: json.dumps(getattr(record, f.name), sort_keys=True, ensure_ascii=False)
+        if f.name in structured
+        else getattr(record, f.name)
+        for f in fields(record)
+    }
+
+
+def as_record(kind: type[R], row: Mapping[str, Any]) -> R:
+    """The record a row holds."""
+    structured = _json_fields(kind)
+    return kind(**{name: _tuples(json.loads(v)) if name in structured else v for name, v in row.items()})
+
+
+def upsert(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> bool:
+    """Insert a row, or update the one with its primary key; False where it already was just so."""
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    keys = [column.name for column in table.primary_key]
+    rest = [name for name in row if name not in keys]
+    statement = insert(table).values(**row)
+    differs = sa.or_(*(table.c[name].is_distinct_from(statement.excluded[name]) for name in rest))
+    changed = connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=keys, set_={name: statement.excluded[name] for name in rest}, where=differs
+        )
+    )
+    return changed.rowcount > 0

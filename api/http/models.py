@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
-from alerts.lines import alert_line, hot_discharge_line, order_line, proposal_line, pump_out_line
-from api.http.wire import Strict, iso, milli, public_values
+from alerts.lines import hot_discharge_line, pump_out_line
+from api.http.wire import iso, milli, public_values
 from store.records import (
     CLOCK_REPLACED,
     NO_TIME,
-    Alert,
-    CoreSample,
-    FrequencyDecision,
-    FrequencyProposal,
     Hauler,
     HotDischargeRecord,
     Interceptor,
     Json,
-    Manifest,
-    Order,
     PumpOutRecord,
     Quarantined,
     Sensor,
     Site,
     StoredReading,
 )
-
-Depth = Annotated[float, Field(ge=0, le=20_000, description="mm")]
-
 
 # ---- registry ----------------------------------------------------------------------------------------
 
@@ -194,9 +184,8 @@ class AssessmentOut(BaseModel):
     @classmethod
     def of(cls, at_us: int, interceptor: str, line: Json) -> AssessmentOut:
         known = {key: line.get(key) for key in cls.model_fields if key not in ("at", "interceptor", "basis")}
-        known["health"] = known["health"] or []
-        known["compartments"] = known["compartments"] or []
-        return cls(at=iso(at_us) or "", interceptor=interceptor, **known)
+        lists = {key: known[key] or [] for key in ("health", "compartments")}
+        return cls.model_validate(known | lists | {"at": iso(at_us), "interceptor": interceptor})
 
 
 class PumpOutOut(BaseModel):
@@ -227,207 +216,6 @@ class HotDischargeOut(BaseModel):
     @classmethod
     def of(cls, one: HotDischargeRecord) -> HotDischargeOut:
         return cls(interceptor=one.interceptor, **hot_discharge_line(one))
-
-
-# ---- alerts, orders, papers --------------------------------------------------------------------------
-
-
-class AlertOut(BaseModel):
-    interceptor: str | None
-    id: str
-    kind: str
-    state: str
-    severity: str
-    reason: str
-    citation: str | None
-    basis: str
-    sensor: str | None
-    flag: str | None
-    since: str
-    changed_at: str
-
-    @classmethod
-    def of(cls, one: Alert) -> AlertOut:
-        return cls(interceptor=one.interceptor, changed_at=iso(one.changed_us) or "", **alert_line(one))
-
-
-class OrderOut(BaseModel):
-    interceptor: str
-    id: str
-    reason: str
-    state: str
-    due: str
-    hauler: str | None
-    papers: str
-    scheduled_at: str | None
-    pump_out: str | None
-    manifest: str | None
-    citation: str | None
-    note: str
-    opened_at: str
-    changed_at: str
-    offered_at: str | None
-    offer_expires_at: str | None
-    declined: list[str]
-
-    @classmethod
-    def of(cls, one: Order) -> OrderOut:
-        return cls(
-            interceptor=one.interceptor,
-            opened_at=iso(one.opened_us) or "",
-            changed_at=iso(one.changed_us) or "",
-            offered_at=iso(one.offered_us),
-            offer_expires_at=iso(one.offer_expires_us),
-            declined=list(one.declined),
-            **order_line(one),
-        )
-
-
-class AnswerIn(Strict):
-    """A hauler's answer to an offer."""
-
-    answer: Literal["accepted", "declined"]
-    scheduled_at: AwareDatetime | None = None
-    hauler: str | None = Field(
-        default=None, description="For the city's staff; a hauler's key speaks for itself."
-    )
-
-
-class ManifestIn(Strict):
-    interceptor: str
-    pumped_at: AwareDatetime
-    complete: bool
-    number: str | None = Field(default=None, min_length=1, max_length=100)
-    hauler: str | None = None
-    volume_l: Annotated[float, Field(ge=0, le=10_000_000)] | None = None
-    fog_mm: Depth | None = None
-    solids_mm: Depth | None = None
-    fields: dict[str, str] = Field(
-        default_factory=dict, description="What else the paper says: operator, repairs, disposal facility …"
-    )
-
-
-class ManifestOut(BaseModel):
-    interceptor: str
-    id: str
-    number: str | None
-    pumped_at: str
-    received_at: str
-    hauler: str | None
-    complete: bool
-    volume_l: float | None
-    fog_mm: float | None
-    solids_mm: float | None
-    fields: dict[str, Any]
-
-    @classmethod
-    def of(cls, one: Manifest) -> ManifestOut:
-        return cls(
-            interceptor=one.interceptor,
-            id=one.id,
-            number=one.number,
-            pumped_at=iso(one.pumped_us) or "",
-            received_at=iso(one.received_us) or "",
-            hauler=one.hauler,
-            complete=one.complete,
-            volume_l=milli(one.volume_m3),
-            fog_mm=milli(one.fog_m),
-            solids_mm=milli(one.solids_m),
-            fields=one.fields,
-        )
-
-
-class CoreSampleIn(Strict):
-    interceptor: str
-    compartment: int = Field(default=1, ge=1, le=16)
-    sampled_at: AwareDatetime
-    fog_mm: Depth
-    solids_mm: Depth
-    by: str | None = Field(default=None, min_length=1, max_length=200)
-
-
-class CoreSampleOut(BaseModel):
-    interceptor: str
-    id: str
-    compartment: int
-    sampled_at: str
-    received_at: str
-    fog_mm: float | None
-    solids_mm: float | None
-    by: str
-
-    @classmethod
-    def of(cls, one: CoreSample) -> CoreSampleOut:
-        return cls(
-            interceptor=one.interceptor,
-            id=one.id,
-            compartment=one.compartment,
-            sampled_at=iso(one.sampled_us) or "",
-            received_at=iso(one.received_us) or "",
-            fog_mm=milli(one.fog_m),
-            solids_mm=milli(one.solids_m),
-            by=one.by,
-        )
-
-
-class FrequencyRequestOut(BaseModel):
-    interceptor: str
-    id: str
-    from_: str = Field(serialization_alias="from")
-    to: str
-    reason: str
-    citation: str
-    evidence: dict[str, Any]
-    effective: str | None
-    at: str
-    state: str
-
-    @classmethod
-    def of(cls, one: FrequencyProposal) -> FrequencyRequestOut:
-        line = proposal_line(one)
-        return cls(
-            interceptor=one.interceptor,
-            at=iso(one.at_us) or "",
-            state=one.state,
-            from_=line.pop("from"),
-            **line,
-        )
-
-
-class FrequencyDecisionIn(Strict):
-    interceptor: str
-    decision: Literal["approved", "modified", "denied"]
-    frequency: str | None = Field(default=None, description="ISO 8601 duration; needed unless denied.")
-    effective: date | None = None
-    reason: str = Field(min_length=1, max_length=4000)
-    by: str | None = Field(default=None, min_length=1, max_length=200)
-    proposal: str | None = None
-
-
-class FrequencyDecisionOut(BaseModel):
-    interceptor: str
-    id: str
-    decision: str
-    frequency: str | None
-    effective: str | None
-    decided_at: str
-    by: str
-    reason: str
-    proposal: str | None
-
-    @classmethod
-    def of(cls, one: FrequencyDecision) -> FrequencyDecisionOut:
-        return cls(
-            interceptor=one.interceptor,
-            id=one.id,
-            decision=one.decision,
-            frequency=one.frequency,
-            effective=one.effective,
-            decided_at=iso(one.decided_us) or "",
-            by=one.by,
-            reason=one.reason,
-            proposal=one.proposal,
-        )
 
 
 class QuarantinedOut(BaseModel):

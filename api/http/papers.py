@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated
 
-from alerts.orders import AnswerError
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from alerts.calendar import local_date
+from alerts.orders import AnswerError
 from api.fleet_file import frequency_check
-from api.http.models import (
+from api.http.paper_models import (
     AnswerIn,
     CoreSampleIn,
     CoreSampleOut,

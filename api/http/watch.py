@@ -8,14 +8,12 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
-from ingest.message import RawMessage
 from pydantic import AwareDatetime, BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from alerts.ordinance import Ordinance
 from api.bell import Bell
 from api.http.models import (
-    AlertOut,
     AssessmentOut,
     HotDischargeOut,
     PumpOutOut,
@@ -23,6 +21,7 @@ from api.http.models import (
     ReadingOut,
     ReadingsTaken,
 )
+from api.http.paper_models import AlertOut
 from api.http.wire import (
     CursorQuery,
     IdempotencyHeader,
@@ -40,6 +39,7 @@ from api.http.wire import (
 from api.problems import ProblemError, invalid, not_found
 from api.security import SENSOR
 from api.service import Commands
+from ingest.message import RawMessage
 from store.ports import History, Ledger
 from store.records import JournalEntry, StoredReading
 

@@ -70,7 +70,7 @@ def level_of(fraction: float | None, p_over: float | None, limit: float) -> str:
 
 
 def fraction_bar(
-    fraction: float | None, sd: float | None, p_over: float | None, limit: float, *, width: int = 180
+    fraction: float | None, sd: float | None, p_over: float | None, limit: float, *, width: int = 150
 ) -> Markup:
     """A bar of 0 … 50% with estimate, 90% interval and the limit's line."""
     height = 18
@@ -96,7 +96,7 @@ def fraction_bar(
     )
 
 
-def sparkline(values: Sequence[float | None], limit: float, *, width: int = 90, height: int = 22) -> Markup:
+def sparkline(values: Sequence[float | None], limit: float, *, width: int = 80, height: int = 24) -> Markup:
     """The last fractions as a line, the limit as a thin rule."""
     known = [(i, v) for i, v in enumerate(values) if v is not None]
     if len(known) < 2:
@@ -117,7 +117,7 @@ def sparkline(values: Sequence[float | None], limit: float, *, width: int = 90, 
 class _Frame:
     """Scales and axes of the large chart."""
 
-    width, height = 960, 340
+    width, height = 1240, 330
     left, right, top, bottom = 46, 14, 26, 30
 
     def __init__(self, chart: FractionChart) -> None:
@@ -257,7 +257,7 @@ def _samples(frame: _Frame) -> Iterator[str]:
 
 def _expected(frame: _Frame) -> Iterator[str]:
     crossing = frame.chart.crossing
-    if crossing is None or crossing.middle_s <= frame.chart.now_s:
+    if crossing is None or crossing.middle_s <= frame.chart.now_s or crossing.low_s >= frame.end:
         return
     y, low = frame.y(frame.chart.limit), frame.x(crossing.low_s)
     high = frame.x(crossing.high_s) if crossing.high_s is not None else frame.x(frame.end)

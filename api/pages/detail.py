@@ -13,17 +13,15 @@ from markupsafe import Markup
 from alerts.calendar import in_words
 from alerts.facts import Facts
 from alerts.policy import Policy
-from analysis.units import QUANTITIES
+from api.pages import tables
 from api.pages.charts import Crossing, FractionChart, Mark, Point, fraction_bar, fraction_chart, level_of
 from api.pages.views import Chip, Due, alert_chip, next_due, order_chip, read_shelf, state_chips
 from api.pages.words import (
     BASIS_WORDS,
     KIND_WORDS,
     NONE,
-    ORDER_WORDS,
     REASON_WORDS,
     Reader,
-    ago,
     interval,
     percent,
     plain,
@@ -36,35 +34,11 @@ from store.records import (
     Hauler,
     Interceptor,
     Json,
-    Manifest,
     Order,
-    PumpOutRecord,
-    StoredReading,
 )
 
 _STEPS: Final = ("proposed", "offered", "accepted", "scheduled", "serviced", "verified", "closed")
-_READINGS: Final = 60
 _DAYS: Final = 400
-_DAY_US: Final = 86_400_000_000
-_QUANTITY_WORDS: Final = {
-    "surface": "Surface",
-    "distance": "Distance",
-    "fog_bottom": "FOG bottom",
-    "solids_top": "Solids top",
-    "fog_depth": "FOG depth",
-    "solids_depth": "Solids depth",
-    "pressure": "Pressure",
-    "echo_fog_us": "Echo, FOG",
-    "echo_solids_us": "Echo, solids",
-    "inlet": "Inlet",
-    "inlet_max": "Inlet, highest",
-    "inlet_over_s": "Inlet over 60 °C",
-    "tank": "Tank",
-    "air": "Air",
-    "battery_v": "Battery",
-    "battery_pct": "Battery",
-    "rssi_dbm": "Signal",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +89,6 @@ class AlertView:
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceView:
-    """A pump-out as the sensor saw it, or a paper about one."""
-
-    at: str
-    kind: str
-    what: str
-    tone: str
-    before: str
-    detail: str
-    order: float
-
-
-@dataclass(frozen=True, slots=True)
-class ReadingsView:
-    """The newest readings as a table."""
-
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Detail:
     """One interceptor's page."""
 
@@ -156,11 +109,12 @@ class Detail:
     limit: str
     has_samples: bool
     has_pump_outs: bool
+    has_partial: bool
     has_crossing: bool
     orders: tuple[OrderView, ...]
     alerts: tuple[AlertView, ...]
-    services: tuple[ServiceView, ...]
-    readings: ReadingsView
+    services: tuple[tables.ServiceView, ...]
+    readings: tables.ReadingsView
     sensors: tuple[tuple[str, str, str, str], ...]
     health: tuple[Chip, ...]
     clock: str
@@ -180,6 +134,7 @@ def detail(service: Service, identity: str) -> Detail | None:
     samples = service.store.ledger.core_samples(interceptor=identity)
     fraction, sd, p_over = line.get("fraction"), line.get("fraction_sd"), line.get("p_over_limit")
     chart = _chart(service, one, reader, facts, samples, at_us, line, now_us)
+    drawn = fraction_chart(chart)
     due = next_due(facts, reader)
     low, high = interval(fraction, sd) if fraction is not None else (0.0, 0.0)
     return Detail(
@@ -196,17 +151,18 @@ def detail(service: Service, identity: str) -> Detail | None:
         chips=state_chips(situation, shelf.haulers),
         facts=_facts(line, reader, facts, due),
         due=due,
-        chart=fraction_chart(chart) if chart.points or chart.samples else None,
+        chart=drawn if chart.points or chart.samples else None,
         limit=percent(facts.rules.fill_limit, 0),
         has_samples=bool(chart.samples),
-        has_pump_outs=bool(chart.pump_outs),
-        has_crossing=chart.crossing is not None and chart.crossing.middle_s > chart.now_s,
+        has_pump_outs=any(mark.complete for mark in chart.pump_outs),
+        has_partial=any(not mark.complete for mark in chart.pump_outs),
+        has_crossing='class="expected"' in drawn,
         orders=_orders(service.store.ledger, situation.orders, shelf.haulers, reader),
         alerts=_alerts(service.store.ledger.alerts(interceptor=identity, limit=30), reader),
-        services=_services(situation.pump_outs, situation.manifests, samples, shelf.haulers, reader),
-        readings=_readings(service, [s.id for s in situation.sensors], reader, now_us),
-        sensors=_sensors(service, situation.sensors, now_us),
-        health=tuple(_health(flag) for flag in line.get("health") or []),
+        services=tables.services(situation.pump_outs, situation.manifests, samples, shelf.haulers, reader),
+        readings=tables.readings(service, [s.id for s in situation.sensors], reader, now_us),
+        sensors=tables.sensors(service, situation.sensors, now_us),
+        health=tuple(tables.health_chip(flag) for flag in line.get("health") or []),
         clock=reader.at(now_us),
     )
 
@@ -222,6 +178,7 @@ def _subtitle(one: Interceptor, reader: Reader) -> str:
 
 def _facts(line: Json, reader: Reader, facts: Facts, due: Due) -> tuple[Fact, ...]:
     rules, crossing = facts.rules, line.get("crossing") or {}
+    over = (line.get("fraction") or 0.0) > rules.fill_limit
     expected, detail = NONE, "no estimate yet"
     if crossing.get("p50"):
         expected = reader.day(datetime.fromisoformat(crossing["p50"]).astimezone(_zone(reader)).date())
@@ -239,7 +196,7 @@ def _facts(line: Json, reader: Reader, facts: Facts, due: Due) -> tuple[Fact, ..
             "Solids depth", reader.depth_mm(line.get("solids_mm")), reader.spread_mm(line.get("solids_sd_mm"))
         ),
         Fact("Growth", reader.rate(line.get("rate_mm_per_day")), "FOG and solids together"),
-        Fact(f"Reaches {percent(rules.fill_limit, 0)}", expected, detail),
+        Fact(f"{'Reached' if over else 'Reaches'} {percent(rules.fill_limit, 0)}", expected, detail),
         Fact("Last complete pump-out", last, seen),
         Fact("Next due", due.text, due.detail, due.tone),
         Fact("Approved interval", frequency, _longest(facts)),
@@ -389,122 +346,3 @@ def _alerts(alerts: Sequence[Alert], reader: Reader) -> tuple[AlertView, ...]:
         )
         for one in ordered[:12]
     )
-
-
-# ---- services, readings, sensors ---------------------------------------------------------------------
-
-
-def _services(
-    pump_outs: Sequence[PumpOutRecord],
-    manifests: Sequence[Manifest],
-    samples: Sequence[CoreSample],
-    haulers: Sequence[Hauler],
-    reader: Reader,
-) -> tuple[ServiceView, ...]:
-    names = {one.id: one.name for one in haulers}
-    found = [_seen(one, reader) for one in pump_outs if one.confidence > 0]
-    found += [_paper(one, names, reader) for one in manifests]
-    found += [_sample(one, reader) for one in samples]
-    return tuple(sorted(found, key=lambda one: -one.order)[:20])
-
-
-def _seen(one: PumpOutRecord, reader: Reader) -> ServiceView:
-    before = [
-        f"{reader.depth(layer.get('fog_m'))} FOG, {reader.depth(layer.get('solids_m'))} solids"
-        for layer in one.before
-    ]
-    return ServiceView(
-        at=reader.at(one.start_us),
-        kind="Seen by the sensor",
-        what="Complete pump-out" if one.complete else "Partial pump-out",
-        tone="good" if one.complete else "warn",
-        before="; ".join(before) or NONE,
-        detail=f"confidence {percent(one.confidence, 0)}",
-        order=one.start_us,
-    )
-
-
-def _paper(one: Manifest, names: Mapping[str, str], reader: Reader) -> ServiceView:
-    who = names.get(one.hauler or "", one.hauler or "hauler not named")
-    before = NONE
-    if one.fog_m is not None or one.solids_m is not None:
-        before = f"{reader.depth(one.fog_m)} FOG, {reader.depth(one.solids_m)} solids"
-    volume = f", {reader.volume(one.volume_m3)}" if one.volume_m3 is not None else ""
-    return ServiceView(
-        at=reader.at(one.pumped_us),
-        kind="Manifest" + (f" {one.number}" if one.number else ""),
-        what="Complete, by the paper" if one.complete else "Partial, by the paper",
-        tone="info",
-        before=before,
-        detail=f"{who}{volume}",
-        order=one.pumped_us,
-    )
-
-
-def _sample(one: CoreSample, reader: Reader) -> ServiceView:
-    return ServiceView(
-        at=reader.at(one.sampled_us),
-        kind="Core sample",
-        what=f"Compartment {one.compartment}",
-        tone="info",
-        before=f"{reader.depth(one.fog_m)} FOG, {reader.depth(one.solids_m)} solids",
-        detail=f"by {one.by}" if one.by else "",
-        order=one.sampled_us,
-    )
-
-
-def _readings(service: Service, sensors: Sequence[str], reader: Reader, now_us: int) -> ReadingsView:
-    rows: list[StoredReading] = []
-    if sensors:
-        last = service.store.history.last(sensors)
-        newest = max((one.time_us for one in last.values()), default=now_us)
-        span = _DAY_US
-        while not rows and span <= 32 * _DAY_US and last:
-            rows = service.store.history.readings(sensors, since_us=newest - span, until_us=newest + 1)
-            span *= 4
-    newest_first = sorted(rows, key=lambda r: r.time_us, reverse=True)[:_READINGS]
-    present = [q for q in QUANTITIES.values() if any(q.column in r.values for r in newest_first)]
-    profile = any(r.profile is not None for r in newest_first)
-    many = len(sensors) > 1
-    heads = ["Time", *(["Sensor"] if many else []), *(_QUANTITY_WORDS.get(q.name, q.name) for q in present)]
-    table = []
-    for one in newest_first:
-        cells = [reader.at(one.time_us), *([one.sensor] if many else [])]
-        cells += [_cell(one.values.get(q.column), q.name, q.dimension, reader) for q in present]
-        if profile:
-            cells.append(" ".join(NONE if v is None else f"{v:.2g}" for v in one.profile or ()))
-        table.append(tuple(cells))
-    return ReadingsView((*heads, "Electrodes, floor up") if profile else tuple(heads), tuple(table))
-
-
-def _cell(value: float | None, name: str, dimension: str, reader: Reader) -> str:
-    if value is None:
-        return ""
-    if dimension == "length":
-        return reader.depth(value)
-    if dimension == "temperature":
-        return reader.temperature(value)
-    if dimension == "pressure":
-        return f"{value / 1000:.2f} kPa"
-    if name.endswith("_us"):
-        return f"{value * 1e6:.1f} µs"
-    return f"{value:.3g} {({'battery_v': 'V', 'battery_pct': '%', 'rssi_dbm': 'dBm'}).get(name, 's')}"
-
-
-def _sensors(service: Service, sensors: Sequence[Any], now_us: int) -> tuple[tuple[str, str, str, str], ...]:
-    contacts = service.store.history.contacts()
-    found = []
-    for one in sensors:
-        heard = contacts.get(one.id)
-        age = ago((now_us - heard) / 1e6) if heard is not None else "never heard"
-        every = f"every {one.interval_s / 60:.0f} min"
-        found.append((one.id, f"compartment {one.compartment}", f"profile {one.profile}, {every}", age))
-    return tuple(found)
-
-
-def _health(flag: Mapping[str, Any]) -> Chip:
-    where = f" ({flag['sensor']})" if flag.get("sensor") else ""
-    return Chip(f"{plain(str(flag.get('flag')))}{where}", "warn", f"since {flag.get('since') or 'unknown'}")
-
-
-__all__ = ["ORDER_WORDS", "Detail", "detail"]

@@ -327,11 +327,11 @@ def _tiles(rows: Sequence[Row], shelf: Shelf) -> tuple[Tile, ...]:
     orders = sum(s.order is not None for s in situations)
     silent = sum(row.last_tone == "warn" for row in rows)
     return (
-        Tile(len(rows), "interceptors", "calm"),
+        Tile(len(rows), "interceptor" if len(rows) == 1 else "interceptors", "calm"),
         Tile(over, "over the limit by estimate", "bad" if over else "calm"),
         Tile(late, "overdue or without record", "warn" if late else "calm"),
-        Tile(orders, "orders under way", "info" if orders else "calm"),
-        Tile(silent, "silent sensors", "warn" if silent else "calm"),
+        Tile(orders, "order under way" if orders == 1 else "orders under way", "info" if orders else "calm"),
+        Tile(silent, "sensor silent" if silent == 1 else "sensors silent", "warn" if silent else "calm"),
     )
 
 

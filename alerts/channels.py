@@ -135,17 +135,27 @@ class WebhookChannel:
         port = target.port or (443 if target.scheme == "https" else 80)
         try:
             addresses = self._resolve(target.host, port)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             return Outcome("retry", f"webhook: {target.host} does not resolve: {error}")
         if not addresses:
             return Outcome("retry", f"webhook: {target.host} does not resolve")
         if not self._allow_private:
-            inside = [one for one in addresses if not ipaddress.ip_address(one.split("%")[0]).is_global]
+            inside = [one for one in addresses if not is_public(one)]
             if inside:
                 return Outcome(
                     "failed", f"webhook: {target.host} is {inside[0]}, which is not a public address"
                 )
         return addresses[0]
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is reachable for everybody; an IPv4 address inside an IPv6 one counts as itself."""
+    one = ipaddress.ip_address(address.split("%")[0])
+    if isinstance(one, ipaddress.IPv6Address):
+        inner = one.ipv4_mapped or one.sixtofour
+        if inner is not None:
+            return inner.is_global
+    return one.is_global and not one.is_multicast
 
 
 def sign(secret: str, message_id: str, body: bytes, now_s: float) -> dict[str, str]:

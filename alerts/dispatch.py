@@ -1,7 +1,8 @@
 """The dispatcher: drains the outbox in its own thread, on real time, with back-off and jitter.
 
 It reads and writes the outbox through two callables, so that writes can go through the service's one writer.
-A crash between a delivery and its record delivers again under the same id: receivers know it by ``webhook-id``.
+A crash between a delivery and its record delivers again under the same id: receivers know it by
+``webhook-id``.
 """
 
 from __future__ import annotations

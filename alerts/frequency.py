@@ -141,8 +141,8 @@ def days_to_limit(cycles: Sequence[Cycle], limit: float, chance: float) -> float
     """Days after a complete pump-out at which the chance of being above the limit reaches ``chance``.
 
     The rates of the cycles are taken as log-normal with unknown mean and spread; the next cycle's rate is
-    then Student-t on the log scale with n - 1 degrees of freedom, spread by sqrt(1 + 1/n) (predictive distribution
-    of a normal sample; Gelman et al., Bayesian Data Analysis, §3.2).
+    then Student-t on the log scale with n - 1 degrees of freedom, spread by sqrt(1 + 1/n) (predictive
+    distribution of a normal sample; Gelman et al., Bayesian Data Analysis, §3.2).
     """
     logs = [math.log(one.rate) for one in cycles]
     n = len(logs)
@@ -228,6 +228,6 @@ def effective_words(facts: Facts) -> str:
     if rules.notice_days is None:
         return "the text states no notice; from the day of the decision"
     return (
-        f"not before {rules.notice_days} days after the permittee is informed ({rules.notice_citation}), with "
-        "a reasonable time to comply; no mailing or service date is on record yet"
+        f"not before {rules.notice_days} days after the permittee is informed ({rules.notice_citation}), "
+        "with a reasonable time to comply; no mailing or service date is on record yet"
     )

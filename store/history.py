@@ -63,15 +63,26 @@ class SqlHistory:
         """Write one window by the identity rules; conflicts are quarantined whole."""
         with self._store.transaction():
             raw = self._store.raw(self._store.writer)
-            work = _Work(raw, self._sensor_keys(raw, window.items))
-            for item in window.items:
-                work.take(item)
-            work.write()
+            work = self._settle(raw, window.items)
             quarantined = self._quarantine(raw, (*window.quarantined, *work.conflicts))
             self._notes(raw, window)
             self._count(raw, window, work, len(quarantined))
         stored = tuple(work.reading(place) for place in work.order)
         return CommitResult(stored, work.duplicates, quarantined)
+
+    def _settle(self, raw: sqlite3.Connection, items: Sequence[Item]) -> _Work:
+        """Store a window's items: hoping that all are new, and looking each one up where the hope fails."""
+        keys = self._sensor_keys(raw, items)
+        raw.execute("SAVEPOINT hopeful")
+        work = _Work(raw.cursor(), keys, hopeful=True)
+        try:
+            work.run(items)
+        except sqlite3.IntegrityError:
+            raw.execute("ROLLBACK TO hopeful")
+            work = _Work(raw.cursor(), keys, hopeful=False)
+            work.run(items)
+        raw.execute("RELEASE hopeful")
+        return work
 
     def _sensor_keys(self, raw: sqlite3.Connection, items: Sequence[Item]) -> dict[str, int]:
         for sensor in {item.sensor for item in items} - self._keys.keys():
@@ -262,15 +273,21 @@ class _Row:
 class _Work:
     """One window's items against what is stored and against each other, in order of reception."""
 
-    def __init__(self, raw: sqlite3.Connection, keys: dict[str, int]) -> None:
-        self._raw = raw
+    def __init__(self, cursor: sqlite3.Cursor, keys: dict[str, int], *, hopeful: bool) -> None:
+        self._cursor = cursor
         self._keys = keys
+        self._hopeful = hopeful  # a row not met yet is taken for new; the primary key refuses where it is not
         self._rows: dict[Place, _Row] = {}
         self._known: dict[tuple[int, bytes], int] = {}
         self.order: list[Place] = []  # rows that change, once each, in order of first change
         self._changed: set[Place] = set()
         self.conflicts: list[Quarantined] = []
         self.stored = self.duplicates = 0
+
+    def run(self, items: Sequence[Item]) -> None:
+        for item in items:
+            self.take(item)
+        self.write()
 
     def take(self, item: Item) -> None:
         sensor_key = self._keys[item.sensor]
@@ -279,6 +296,8 @@ class _Work:
             if item.check_key and self._is_known(sensor_key, item):
                 self.duplicates += 1
                 return
+            if self._hopeful:
+                raise sqlite3.IntegrityError("its instant must be looked up")
             while not self._free(item.sensor, sensor_key, time_us):
                 time_us += 1
             self._known[sensor_key, item.key] = item.received_us
@@ -297,11 +316,9 @@ class _Work:
 
     def write(self) -> None:
         rows = [self._arguments(place) for place in self.order]
-        if all(self._rows[place].fresh for place in self.order):
-            self._raw.executemany(_INSERT, rows)
-        else:
-            self._raw.executemany(_REPLACE, rows)
-        self._raw.executemany(
+        fresh = self._hopeful or all(self._rows[place].fresh for place in self.order)
+        self._cursor.executemany(_INSERT if fresh else _REPLACE, rows)
+        self._cursor.executemany(
             "INSERT INTO item_keys (sensor_key, key, received_us) VALUES (?, ?, ?) "
             "ON CONFLICT DO UPDATE SET received_us = excluded.received_us",
             [(sensor, key, at) for (sensor, key), at in self._known.items()],
@@ -316,7 +333,8 @@ class _Work:
     def _at(self, sensor: str, place: Place) -> _Row:
         row = self._rows.get(place)
         if row is None:
-            row = _Row(sensor, place[1], self._raw.execute(_ONE, place).fetchone())
+            found = None if self._hopeful else self._cursor.execute(_ONE, place).fetchone()
+            row = _Row(sensor, place[1], found)
             self._rows[place] = row
         return row
 
@@ -328,7 +346,7 @@ class _Work:
         assert item.key is not None
         at = self._known.get((sensor_key, item.key))
         if at is None:
-            found = self._raw.execute(
+            found = self._cursor.execute(
                 "SELECT received_us FROM item_keys WHERE sensor_key = ? AND key = ?", (sensor_key, item.key)
             ).fetchone()
             at = None if found is None else found[0]

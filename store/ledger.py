@@ -43,7 +43,9 @@ class SqlLedger:
 
     # ---- journal and named values --------------------------------------------------------------------
 
-    def append(self, at_us: int, type: str, interceptor: str | None, body: Json) -> JournalEntry:  # the port's word
+    def append(
+        self, at_us: int, type: str, interceptor: str | None, body: Json
+    ) -> JournalEntry:  # the port's word
         """Append one line; its number follows the last one."""
         last = self._store.writer.execute(sa.select(sa.func.max(schema.journal.c.seq))).scalar()
         entry = JournalEntry((last or 0) + 1, at_us, type, interceptor, body)

@@ -59,7 +59,7 @@ class History(Protocol):
         """Readings with since <= time < until, ordered by (time, sensor); optionally only those received before."""
 
     def scan(self, *, received_since_us: int, received_before_us: int) -> Iterator[list[StoredReading]]:
-        """Readings by reception, in order of (received, sensor, time), in chunks: rebuild and catch-up after a restart."""
+        """Readings in order of (received, sensor, time), in chunks: to catch up after a restart."""
 
     def last(self, sensors: Sequence[str]) -> dict[str, StoredReading]:
         """The newest reading by event time of each sensor that has one."""

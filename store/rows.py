@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -14,9 +13,15 @@ from sqlalchemy.dialects import postgresql, sqlite
 R = TypeVar("R")
 
 
-@cache
+_STRUCTURED: Final[dict[type, frozenset[str]]] = {}
+
+
 def _json_fields(kind: Any) -> frozenset[str]:
-    return frozenset(f.name for f in fields(kind) if str(f.type).startswith(("tuple", "Json")))
+    known = _STRUCTURED.get(kind)
+    if known is None:
+        known = frozenset(f.name for f in fields(kind) if str(f.type).startswith(("tuple", "Json")))
+        _STRUCTURED[kind] = known
+    return known
 
 
 def _tuples(value: Any) -> Any:

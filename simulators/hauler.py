@@ -73,28 +73,34 @@ class Offer:
     urgent: bool
 
 
-def read_offer(event: Any) -> Offer | None:
-    """The offer in a webhook's body {type, timestamp, data}; None where it is about something else.
+@dataclass(frozen=True, slots=True)
+class CalledOff:
+    """An order that this hauler shall not serve any more."""
+
+    order: str
+
+
+def read_event(event: Any) -> Offer | CalledOff | None:
+    """What a webhook's body {type, timestamp, data} asks of a dispatcher; None where it asks nothing.
 
     Raises
     ------
     ValueError
-        It is an offer without an order or an interceptor.
+        The body, or the order it speaks of, is not whole.
     """
     if not isinstance(event, dict) or not isinstance(event.get("data"), dict):
         raise ValueError("body: must have type, timestamp and data")
-    data: Line = event["data"]
-    nested = data.get("order")
-    order: Line = nested if isinstance(nested, dict) else data
-    if not (str(event.get("type", "")).endswith("offered") or order.get("state") == "offered"):
+    kind, data = event.get("type"), event["data"]
+    if kind not in {"order.offered", "order.withdrawn", "order.cancelled"}:
         return None
-    identity = order.get("id") if isinstance(nested, dict) or nested is None else nested
-    interceptor = order.get("interceptor", data.get("interceptor"))
-    if isinstance(interceptor, dict):
-        interceptor = interceptor.get("id")
-    if not isinstance(identity, str) or not isinstance(interceptor, str):
-        raise ValueError("data: an offer must name its order and its interceptor")
-    return Offer(identity, interceptor, order.get("due", data.get("due")) == "immediately")
+    order, interceptor = data.get("order"), data.get("interceptor")
+    if not isinstance(order, str):
+        raise ValueError(f"data.order: {kind} must name its order")
+    if kind != "order.offered":
+        return CalledOff(order)
+    if not isinstance(interceptor, str):
+        raise ValueError("data.interceptor: an offer must name its interceptor")
+    return Offer(order, interceptor, data.get("due") == "immediately")
 
 
 class Wire:
@@ -158,6 +164,7 @@ class Company:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _seen: deque[str] = field(default_factory=lambda: deque(maxlen=10_000))
     _busy: set[str] = field(default_factory=set)
+    _called_off: set[str] = field(default_factory=set)
 
     def take(self, message_id: str, offer: Offer) -> bool:
         """Whether this offer starts work: False for a delivery seen before or an order already in hand."""
@@ -166,7 +173,13 @@ class Company:
                 return False
             self._seen.append(message_id)
             self._busy.add(offer.order)
+            self._called_off.discard(offer.order)
             return True
+
+    def call_off(self, order: str) -> None:
+        """Send no truck for this order any more."""
+        with self._lock:
+            self._called_off.add(order)
 
     def serve(self, hauler: Hauler, offer: Offer) -> None:
         """One order from answer to manifest; every trouble is told, none is raised."""
@@ -179,6 +192,10 @@ class Company:
         finally:
             with self._lock:
                 self._busy.discard(offer.order)
+
+    def _is_called_off(self, order: str) -> bool:
+        with self._lock:
+            return order in self._called_off
 
     def _hours(self, bounds: tuple[float, float]) -> float:
         with self._lock:
@@ -194,6 +211,9 @@ class Company:
         )
         self.tell(f"{hauler.id}: order {offer.order} accepted for {iso(scheduled_s)}")
         self.wire.pause(self.clock.real_delay(scheduled_s))
+        if self._is_called_off(offer.order):
+            self.tell(f"{hauler.id}: order {offer.order} called off before the truck left")
+            return
         paper = self._pump(offer, scheduled_s) if hauler.honest else self._invent(scheduled_s)
         written_s = self.clock() + HOUR_S * self._hours(PAPERWORK_H)
         self.wire.pause(self.clock.real_delay(written_s))
@@ -267,12 +287,14 @@ class _Handler(BaseHTTPRequestHandler):
         except (WebhookVerificationError, ValueError) as error:
             return self._answer(401, f"signature: {error}")
         try:
-            offer = read_offer(event)
+            asked = read_event(event)
         except ValueError as error:
             return self._answer(400, str(error))
-        if offer is not None and self.company.take(self.headers["webhook-id"], offer):
+        if isinstance(asked, CalledOff):
+            self.company.call_off(asked.order)
+        elif asked is not None and self.company.take(self.headers["webhook-id"], asked):
             try:
-                self.trucks.submit(self.company.serve, hauler, offer)
+                self.trucks.submit(self.company.serve, hauler, asked)
             except RuntimeError:  # the pool is closed: the process is ending
                 return self._answer(503, "ending")
         return self._answer(204, "")

@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from simulators.interceptor import Tanks, TankState, advance, depths, fraction
-from simulators.kitchen import Floats, KitchenDay, Kitchens
-from simulators.plan import CityPlan
+from simulators.kitchen import Bools, Floats, KitchenDay, Kitchens
+from simulators.plan import LIAR, CityPlan
 
-PAST_DAYS: Final = 120
-STEP_S: Final = 7200.0
+PAST_DAYS: Final = 105
+STEP_S: Final = 10800.0
 LIMIT: Final = 0.25
 AHEAD_DAYS: Final = (2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0, 13.0)  # some cross within these days
 CALM: Final = 0.19  # the others start at most this full
@@ -44,7 +44,8 @@ def live_through(
     begin_s = start_s - PAST_DAYS * 86400
     weather_seed = int(rng.integers(2**63))
     growth = _growth(kitchens, tanks, begin_s, zone, weather_seed)
-    days, wanted = _choose_days(growth, rng)
+    lied_to = np.array([item.hauler == LIAR for item in plan.interceptors])
+    days, wanted = _choose_days(growth, lied_to, rng)
     today = datetime.fromtimestamp(start_s, zone).date()
 
     def fill_since(dates: list[date]) -> TankState:
@@ -111,15 +112,17 @@ def _first_day(growth: Floats, level: float) -> Floats:
     return np.where(reached.any(axis=0), reached.argmax(axis=0) + 1.0, np.inf)
 
 
-def _choose_days(growth: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _choose_days(growth: Floats, lied_to: Bools, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Whole days since the last pump-out, and the fraction wanted at the start.
 
-    Some cross the limit soon, the others stand anywhere below.
+    Some cross the limit soon, one of the lying hauler's among the first; the others stand anywhere below.
     """
     full = _first_day(growth, LIMIT)
     latest = np.minimum(_first_day(growth, CALM) - 1.0, 80.0)
     days = np.floor(rng.uniform(4.0, np.maximum(latest, 5.0)))
     quick = rng.permutation(np.flatnonzero((full >= 24.0) & (full <= 88.0)))
+    theirs = quick[lied_to[quick]][:1]
+    quick = np.concatenate([theirs, quick[~np.isin(quick, theirs)]])
     for row, ahead in zip(quick[: len(AHEAD_DAYS)], AHEAD_DAYS, strict=False):
         days[row] = np.floor(full[row] - ahead)
     slow = np.flatnonzero(latest >= 80.0)

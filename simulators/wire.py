@@ -16,6 +16,7 @@ from simulators.network import Message
 MOST_WAITING: Final = 4000  # messages the broker has not acknowledged
 DRAIN_S: Final = 5.0
 TELL_EVERY_S: Final = 5.0
+FIRST_TELL_S: Final = 1.0
 
 Say = Callable[[str], None]
 
@@ -48,7 +49,7 @@ class Broker:
 
     def wait_up(self, stop: threading.Event) -> bool:
         """Wait until the connection stands; False when it is time to stop."""
-        waited = 0.0
+        waited = TELL_EVERY_S - FIRST_TELL_S
         while not self._up.wait(0.1):
             if stop.is_set():
                 return False

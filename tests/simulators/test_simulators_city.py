@@ -83,7 +83,7 @@ def test_some_interceptors_pass_the_limit_within_days(seed: int) -> None:
     ages = [(today - item["last_pump_out"]).days for item in fleet["interceptors"] if "last_pump_out" in item]
     assert len(ages) == 38
     assert min(ages) >= 1
-    assert max(ages) <= 115
+    assert max(ages) <= 100
 
 
 def test_true_fill_follows_from_the_last_pump_out(lived_fortnight: tuple[City, list[Step]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -59,7 +59,7 @@ def encode(item: OutboxItem) -> bytes:
 
 
 class WebhookChannel:
-    """Posts an item to its hauler's endpoint, signed over the exact bytes sent.
+    """Posts an item to its hauler's endpoint, signed over the exact bytes sent; ``haulers`` gives them by id.
 
     Only 2xx is a delivery; redirects are not followed; addresses that are not public are refused unless
     ``allow_private``. The connection goes to the very address that was checked, so that a name which
@@ -68,14 +68,14 @@ class WebhookChannel:
 
     def __init__(
         self,
-        hauler: Callable[[str], Hauler | None],
+        haulers: Callable[[], Mapping[str, Hauler]],
         *,
         allow_private: bool = False,
         timeout_s: float = 20.0,
         transport: httpx.BaseTransport | None = None,
         resolve: Callable[[str, int], list[str]] | None = None,
     ) -> None:
-        self._hauler = hauler
+        self._haulers = haulers
         self._allow_private = allow_private
         self._resolve = resolve or _resolve
         self._client = httpx.Client(
@@ -88,7 +88,7 @@ class WebhookChannel:
 
     def deliver(self, item: OutboxItem, now_s: float) -> Outcome:
         """Sign and post once."""
-        hauler = self._hauler(item.target)
+        hauler = self._haulers().get(item.target)
         if hauler is None or hauler.webhook is None:
             return Outcome("failed", f"hauler {item.target!r} has no webhook any more")
         if hauler.secret is None:

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -45,19 +45,26 @@ def next_attempt(item: OutboxItem, outcome: Outcome, now_us: int, chance: float)
     return replace(tried, due_us=now_us + int(wait_s * 1e6))
 
 
+class Due(Protocol):
+    """Reads the outbox: waiting items whose time has come."""
+
+    def __call__(self, now_us: int, *, limit: int) -> Sequence[OutboxItem]: ...
+
+
 class Dispatcher:
     """Delivers what is due; one target's trouble does not hold up the others.
 
     Items of one target go in the order they were created; the next one waits while one is to be tried again.
+    ``clock`` is real time [s].
     """
 
     def __init__(
         self,
         channels: Mapping[str, Channel],
-        due: Callable[[int, int], Sequence[OutboxItem]],
+        due: Due,
         put: Callable[[OutboxItem], None],
-        clock: Callable[[], float],
         *,
+        clock: Callable[[], float],
         gone: Callable[[str], None] = lambda _: None,
         poll_s: float = 0.25,
         workers: int = 4,
@@ -119,7 +126,7 @@ class Dispatcher:
     def _take(self) -> dict[tuple[str, str], list[OutboxItem]]:
         """Due items by (channel, target), of those that nobody is busy with; they count as busy from here."""
         try:
-            items = self._due(int(self._clock() * 1e6), 200)
+            items = self._due(int(self._clock() * 1e6), limit=200)
         except StoreError as error:
             _log.warning("outbox cannot be read", error=str(error))
             return {}

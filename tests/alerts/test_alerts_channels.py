@@ -69,7 +69,7 @@ def _item(**keys: Any) -> OutboxItem:
 @pytest.fixture
 def channel(receiver: Receiver) -> Iterator[WebhookChannel]:
     hauler = Hauler("valley", "Valley", webhook=receiver.url, secret=SECRET)
-    one = WebhookChannel({"valley": hauler}.get, allow_private=True, timeout_s=5.0)
+    one = WebhookChannel(lambda: {"valley": hauler}, allow_private=True, timeout_s=5.0)
     yield one
     one.close()
 
@@ -150,7 +150,7 @@ def test_addresses_that_are_not_public_are_refused(addresses: list[str], refused
 
     hauler = Hauler("valley", "Valley", webhook="https://hook.example/in", secret=SECRET)
     channel = WebhookChannel(
-        {"valley": hauler}.get,
+        lambda: {"valley": hauler},
         transport=httpx.MockTransport(answer),
         resolve=lambda _host, _port: addresses,
     )
@@ -180,7 +180,7 @@ def test_addresses_that_are_not_public_are_refused(addresses: list[str], refused
     ],
 )
 def test_what_no_retry_would_help_fails_with_its_reason(hauler: Hauler | None, detail: str) -> None:
-    channel = WebhookChannel(lambda _: hauler)
+    channel = WebhookChannel(lambda: {} if hauler is None else {"valley": hauler})
     outcome = channel.deliver(_item(), 0.0)
     channel.close()
     assert outcome.word == "failed"
@@ -191,7 +191,7 @@ def test_a_name_that_cannot_resolve_is_tried_again() -> None:
     hauler = Hauler(
         "valley", "V", webhook=f"https://{'a' * 70}.example/", secret=SECRET
     )  # a label of at most 63
-    channel = WebhookChannel({"valley": hauler}.get)
+    channel = WebhookChannel(lambda: {"valley": hauler})
     outcome = channel.deliver(_item(), 0.0)
     channel.close()
     assert outcome.word in {"retry", "failed"}
@@ -200,7 +200,7 @@ def test_a_name_that_cannot_resolve_is_tried_again() -> None:
 
 def test_a_receiver_that_is_not_there_is_tried_again(receiver: Receiver) -> None:
     hauler = Hauler("valley", "V", webhook="http://127.0.0.1:9/hook", secret=SECRET)  # the discard port
-    channel = WebhookChannel({"valley": hauler}.get, allow_private=True, timeout_s=5.0)
+    channel = WebhookChannel(lambda: {"valley": hauler}, allow_private=True, timeout_s=5.0)
     outcome = channel.deliver(_item(), 0.0)
     channel.close()
     assert outcome.word == "retry"

@@ -27,7 +27,7 @@ class Outbox:
         self.items = {item.id: item for item in items}
         self.settled = threading.Event()
 
-    def due(self, now_us: int, limit: int) -> list[OutboxItem]:
+    def due(self, now_us: int, *, limit: int) -> list[OutboxItem]:
         return [i for i in self.items.values() if i.state == "waiting" and i.due_us <= now_us][:limit]
 
     def put(self, item: OutboxItem) -> None:
@@ -49,7 +49,7 @@ class Script:
 
 
 def _dispatcher(outbox: Outbox, channel: Script, now_us: int = NOW_US) -> Dispatcher:
-    return Dispatcher({"webhook": channel}, outbox.due, outbox.put, lambda: now_us / 1e6)
+    return Dispatcher({"webhook": channel}, outbox.due, outbox.put, clock=lambda: now_us / 1e6)
 
 
 @pytest.mark.parametrize(("attempts", "wait_s"), list(enumerate(BACK_OFF_S)))
@@ -98,7 +98,7 @@ def test_an_endpoint_that_is_gone_is_reported_and_its_item_failed() -> None:
     outbox, gone = Outbox(_item("a")), []
     channel = Script(lambda _: Outcome("gone", "HTTP 410"))
     dispatcher = Dispatcher(
-        {"webhook": channel}, outbox.due, outbox.put, lambda: NOW_US / 1e6, gone=gone.append
+        {"webhook": channel}, outbox.due, outbox.put, clock=lambda: NOW_US / 1e6, gone=gone.append
     )
     dispatcher.drain_once()
     assert (outbox.items["a"].state, gone) == ("failed", ["valley"])
@@ -118,7 +118,7 @@ def test_when_the_store_refuses_the_item_is_delivered_again_under_its_id() -> No
             raise StoreError("disk full")
         outbox.put(item)
 
-    dispatcher = Dispatcher({"webhook": channel}, outbox.due, put, lambda: NOW_US / 1e6)
+    dispatcher = Dispatcher({"webhook": channel}, outbox.due, put, clock=lambda: NOW_US / 1e6)
     dispatcher.drain_once()
     assert outbox.items["a"].state == "waiting"
     dispatcher.drain_once()
@@ -128,7 +128,9 @@ def test_when_the_store_refuses_the_item_is_delivered_again_under_its_id() -> No
 def test_the_thread_delivers_everything_and_stops() -> None:
     outbox = Outbox(*(_item(f"i{n}", target=f"h{n % 3}", created=n) for n in range(30)))
     channel = Script(lambda _: Outcome("delivered"))
-    dispatcher = Dispatcher({"webhook": channel}, outbox.due, outbox.put, lambda: NOW_US / 1e6, poll_s=0.01)
+    dispatcher = Dispatcher(
+        {"webhook": channel}, outbox.due, outbox.put, clock=lambda: NOW_US / 1e6, poll_s=0.01
+    )
     dispatcher.start()
     assert outbox.settled.wait(30)
     dispatcher.stop()

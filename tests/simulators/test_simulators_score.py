@@ -84,74 +84,62 @@ def truth() -> list[Line]:
     ]
 
 
+def quantiles(when: float | None) -> Line | None:
+    """A narrow forecast around ``when``; None where nothing is crossed in this cycle."""
+    if when is None:
+        return None
+    early, late = iso(when - HOUR), iso(when + HOUR)
+    return {"p05": early, "p10": early, "p50": iso(when), "p90": late, "p95": late}
+
+
+def assessment(line: Line, passages: list[float], shift_mm: float, late_s: float, sd: float) -> Line:
+    ahead = [at_s + late_s for at_s in passages if at_s > seconds(line["at"])]
+    return {
+        "at": line["at"],
+        "type": "assessment",
+        "interceptor": line["interceptor"],
+        "compartment": 1,
+        "fog_mm": line["fog_mm"] + shift_mm,
+        "solids_mm": line["solids_mm"] - shift_mm,
+        "fraction": line["fraction"] + shift_mm / 1000,
+        "fraction_sd": sd,
+        "crossing": quantiles(min(ahead, default=None)),
+        "compartments": [],
+    }
+
+
+def told(line: Line, late_s: float) -> list[Line]:
+    """What a service would write of one line of truth that is no depth."""
+    at_s = seconds(line["at"])
+    mine = {"at": iso(at_s + late_s), "interceptor": line["interceptor"]}
+    if line["type"] == "pump_out":
+        pumped = iso(seconds(line["start"]) + late_s)
+        own = {"type": "pump_out", "id": f"p{at_s}", "pumped_at": pumped, "complete": line["complete"]}
+        return [mine | own]
+    if line["type"] == "hot_discharge":
+        span = {"start": iso(at_s + late_s), "end": iso(seconds(line["end"]) + late_s)}
+        return [mine | span | {"type": "hot_discharge", "id": f"h{at_s}", "status": "confirmed"}]
+    if line["type"] == "crossing" and line["level"] == 0.25:
+        fired = {"at": iso(at_s + late_s + 600.0), "type": "alert", "id": f"a{at_s}"}
+        return [mine | fired | {"kind": "over_limit", "state": "firing", "basis": "estimate"}]
+    return []
+
+
 def perfect(truth: list[Line], *, shift_mm: float = 0.0, late_s: float = 0.0, sd: float = 0.01) -> list[Line]:
     """What a service would write that knows the truth, off by the given amounts."""
     out: list[Line] = []
-    crossings = [line for line in truth if line["type"] == "crossing" and line["level"] == 0.25]
-    services = [seconds(line["start"]) for line in truth if line["type"] == "pump_out"]
     for line in truth:
-        at_s = seconds(line["at"])
-        mine = {"at": iso(at_s + late_s), "interceptor": line["interceptor"]}
-        if line["type"] == "depths":
-            ahead = [
-                seconds(one["at"])
-                for one in crossings
-                if one["interceptor"] == line["interceptor"] and seconds(one["at"]) > at_s
-            ]
-            when = min(ahead, default=None)
-            quantiles = None
-            if when is not None:
-                middle = when + late_s
-                quantiles = {
-                    "p05": iso(middle - HOUR),
-                    "p10": iso(middle - HOUR),
-                    "p50": iso(middle),
-                    "p90": iso(middle + HOUR),
-                    "p95": iso(middle + HOUR),
-                }
-            out.append(
-                {
-                    "at": line["at"],
-                    "type": "assessment",
-                    "interceptor": line["interceptor"],
-                    "compartment": 1,
-                    "fog_mm": line["fog_mm"] + shift_mm,
-                    "solids_mm": line["solids_mm"] - shift_mm,
-                    "fraction": line["fraction"] + shift_mm / 1000,
-                    "fraction_sd": sd,
-                    "crossing": quantiles,
-                    "compartments": [],
-                }
-            )
-        elif line["type"] == "pump_out":
-            pumped = iso(seconds(line["start"]) + late_s)
-            out.append(
-                {
-                    **mine,
-                    "type": "pump_out",
-                    "id": f"p{at_s}",
-                    "pumped_at": pumped,
-                    "complete": line["complete"],
-                }
-            )
-        elif line["type"] == "hot_discharge":
-            span = {"start": iso(at_s + late_s), "end": iso(seconds(line["end"]) + late_s)}
-            out.append({**mine, **span, "type": "hot_discharge", "id": f"h{at_s}", "status": "confirmed"})
-    for line in crossings:
-        fired = seconds(line["at"]) + late_s + 600.0
-        if any(seconds(line["at"]) < at <= fired for at in services):
+        if line["type"] != "depths":
+            out += told(line, late_s)
             continue
-        out.append(
-            {
-                "at": iso(fired),
-                "type": "alert",
-                "interceptor": line["interceptor"],
-                "id": f"a{fired}",
-                "kind": "over_limit",
-                "state": "firing",
-                "basis": "estimate",
-            }
-        )
+        passages = [
+            seconds(one["at"])
+            for one in truth
+            if one["type"] == "crossing"
+            and one["level"] == 0.25
+            and one["interceptor"] == line["interceptor"]
+        ]
+        out.append(assessment(line, passages, shift_mm, late_s, sd))
     return out
 
 

@@ -45,7 +45,7 @@ def decide(situation: Situation, now_us: int, policy: Policy) -> Decision:
 
 
 def _round(situation: Situation, now_us: int, policy: Policy) -> Decision:
-    facts = Facts.of(situation, now_us, policy)
+    facts = Facts(situation, now_us, policy)
     findings = [*device_findings(facts), *level_findings(facts), *duty_findings(facts)]
     changed, standing = run(situation.interceptor.id, findings, situation.alerts, now_us)
     orders = advance_orders(facts, standing)

@@ -73,6 +73,8 @@ def silence_findings(facts: Facts) -> list[Finding]:
         if heard is None:
             continue
         quiet = _quiet(facts, sensor)
+        if not quiet and facts.standing(SILENT) is None:
+            continue
         found.append(
             Finding(
                 kind=SILENT,
@@ -148,13 +150,16 @@ def health_findings(facts: Facts, silent: frozenset[str]) -> list[Finding]:
 
 def hot_findings(facts: Facts) -> list[Finding]:
     """One finding a probe: its newest group of hot discharges, those close to each other."""
+    if not facts.situation.hot_discharges:
+        return []
     by_sensor: dict[str, list[HotDischargeRecord]] = defaultdict(list)
     for record in facts.situation.hot_discharges:
         by_sensor[record.sensor].append(record)
     found = []
     for sensor, records in sorted(by_sensor.items()):
         group = newest_group(records, int(facts.policy.hot_group_s * 1e6))
-        found.append(_hot(facts, sensor, group))
+        if _recent(facts, group) or facts.standing(HOT, group[0].id) is not None:
+            found.append(_hot(facts, sensor, group))
     standing = {a.evidence.get("anchor"): a for a in facts.situation.alerts if a.kind == HOT}
     current = {one.anchor for one in found}
     for anchor, alert in standing.items():
@@ -186,11 +191,21 @@ def newest_group(records: list[HotDischargeRecord], within_us: int) -> list[HotD
     return group
 
 
+def _quiet_since_us(group: list[HotDischargeRecord]) -> int:
+    return max((r.end_us for r in group if r.end_us is not None), default=group[-1].start_us)
+
+
+def _recent(facts: Facts, group: list[HotDischargeRecord]) -> bool:
+    """Whether a group goes on, or ended less than the grouping time ago."""
+    if group[-1].end_us is None:
+        return True
+    return facts.now_us - _quiet_since_us(group) < facts.policy.hot_group_s * 1e6
+
+
 def _hot(facts: Facts, sensor: str, group: list[HotDischargeRecord]) -> Finding:
     last, keep = group[-1], int(facts.policy.hot_group_s * 1e6)
     ended = last.end_us is not None
-    quiet_since = max((r.end_us for r in group if r.end_us is not None), default=last.start_us)
-    recent = not ended or facts.now_us - quiet_since < keep
+    quiet_since = _quiet_since_us(group)
     peak = max(r.peak_c for r in group)
     lasted = sum(r.duration_s for r in group) / 60
     confirmed = any(r.status == "confirmed" for r in group)
@@ -203,7 +218,7 @@ def _hot(facts: Facts, sensor: str, group: list[HotDischargeRecord]) -> Finding:
         anchor=group[0].id,
         since_us=group[0].start_us,
         clock_us=facts.now_us,
-        raised=recent,
+        raised=_recent(facts, group),
         cleared=ended,
         raised_us=last.start_us,
         cleared_us=quiet_since if ended else None,

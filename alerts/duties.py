@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, timedelta
 
 from alerts.calendar import add_duration, in_words, local_date, local_midnight_us, spoken
@@ -38,8 +39,8 @@ def calendar_findings(facts: Facts) -> list[Finding]:
     if last is None:
         return [*found, _no_record(facts)]
     assert facts.due is not None
-    found.append(_due(facts, local_date(last, facts.timezone), facts.due))
-    found.append(_overdue(facts, last, facts.due))
+    found += _due(facts, local_date(last, facts.timezone), facts.due)
+    found += _overdue(facts, last, facts.due)
     return found
 
 
@@ -103,16 +104,19 @@ def interval_words(facts: Facts) -> str:
     return f"every {in_words(facts.frequency)}"
 
 
-def _due(facts: Facts, last: date, due: date) -> Finding:
+def _due(facts: Facts, last: date, due: date) -> Iterator[Finding]:
     first = due - timedelta(days=lead_days(facts, last, due))
-    return Finding(
+    raised = first <= facts.today <= due
+    if not raised and facts.standing(DUE, due.isoformat()) is None:
+        return
+    yield Finding(
         kind=DUE,
         basis="calendar",
         anchor=due.isoformat(),
         since_us=local_midnight_us(first, facts.timezone),
         clock_us=facts.now_us,
-        raised=first <= facts.today <= due,
-        cleared=not first <= facts.today <= due,
+        raised=raised,
+        cleared=not raised,
         severity="info",
         reason=f"The next complete pump-out is due on {due} ({interval_words(facts)}, last on {last}).",
         clear_reason=f"the due date {due} has passed" if facts.today > due else f"due only on {due}",
@@ -121,14 +125,16 @@ def _due(facts: Facts, last: date, due: date) -> Finding:
     )
 
 
-def _overdue(facts: Facts, last_us: int, due: date) -> Finding:
+def _overdue(facts: Facts, last_us: int, due: date) -> Iterator[Finding]:
+    if facts.today <= due and facts.standing(OVERDUE, due.isoformat()) is None:
+        return
     last = local_date(last_us, facts.timezone)
     sources = [
         name
         for name, at in (("documented", facts.documented_us), ("observed", facts.observed_us))
         if at is not None and local_date(at, facts.timezone) == last
     ]
-    return Finding(
+    yield Finding(
         kind=OVERDUE,
         basis="calendar",
         anchor=due.isoformat(),
@@ -168,14 +174,17 @@ def what_the_sensor_saw(facts: Facts, service: Service) -> str:
 
 def unverified_findings(facts: Facts) -> list[Finding]:
     """Papers of a complete pump-out that the sensor should have seen and did not, one finding a paper."""
-    found = []
+    found: list[Finding] = []
+    latest = max((max(m.pumped_us, m.received_us) for m in facts.situation.manifests), default=None)
+    if latest is None:
+        return found
+    if facts.now_us > latest + facts.window_us + JUDGED_WITHIN_US and facts.standing(UNVERIFIED) is None:
+        return found
     papers = {s.manifest.id: s for s in facts.services if s.manifest is not None}
     for identity, service in papers.items():
-        if not service.stated_complete:
+        standing = facts.standing(UNVERIFIED, identity) is not None
+        if not service.stated_complete or (service.seen_complete and not standing):
             continue
-        standing = any(
-            a.kind == UNVERIFIED and a.evidence.get("anchor") == identity for a in facts.situation.alerts
-        )
         verdict = facts.verdict(service)
         answered = _answered(facts, service)
         soon = facts.now_us <= verdict.deadline_us + JUDGED_WITHIN_US
@@ -213,16 +222,17 @@ def _answered(facts: Facts, service: Service) -> bool:
 
 def partial_findings(facts: Facts) -> list[Finding]:
     """Partial pump-outs: allowed as extra work, a question where a paper says complete; the clock runs on."""
-    found = []
+    found: list[Finding] = []
     hold = facts.policy.partial_hold_days * 86_400_000_000
+    partial = [p for p in facts.situation.pump_outs if not p.complete and facts.now_us < p.end_us + hold]
+    if not partial and facts.standing(PARTIAL) is None:
+        return found
     last = facts.last_complete_us
     for service in facts.services:
         one = service.observed
         if one is None or one.complete:
             continue
-        standing = any(
-            a.kind == PARTIAL and a.evidence.get("anchor") == one.id for a in facts.situation.alerts
-        )
+        standing = facts.standing(PARTIAL, one.id) is not None
         contradicted = service.stated_complete
         later = _answered(facts, service) or (last is not None and last > one.end_us)
         current = facts.now_us < one.end_us + hold

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 
 from alerts.calendar import due_date, local_date, local_noon_us
 from alerts.policy import Policy
 from alerts.rules import Rules, Version
 from alerts.services import Service, Verdict, judge, match_services
 from alerts.situation import Situation
+from store.records import Alert
 
 ESTIMATE = "This is an instrument estimate, not a determination of violation."
 ON_FILE = "From the records on file; not a determination of violation."
@@ -18,73 +19,78 @@ JUDGED_WITHIN_US = 3 * 86_400_000_000
 POLICY_CITATION = "program policy (no duty of the ordinance below its limit)"
 
 
-@dataclass(frozen=True, slots=True)
 class Facts:
     """A situation, the clock, the policy, and what follows from them without any choice.
 
-    Services are ordered by time. ``documented_us`` and ``observed_us`` are the last complete pump-outs by
-    paper and by sensor, kept apart. ``fresh_us`` is the newest reading's event time, None when it is stale.
+    Everything is worked out when it is first asked for, once: most decisions ask for little. Treat it as frozen.
     """
 
-    situation: Situation
-    now_us: int
-    policy: Policy
-    version: Version
-    rules: Rules
-    today: date
-    services: tuple[Service, ...]
-    documented_us: int | None
-    observed_us: int | None
-    frequency: str | None
-    due: date | None
-    fresh_us: int | None
+    def __init__(self, situation: Situation, now_us: int, policy: Policy) -> None:
+        self.situation = situation
+        self.now_us = now_us
+        self.policy = policy
+        self.timezone = situation.site.timezone
+        self.today: date = local_date(now_us, self.timezone)
+        self.version: Version = situation.ordinance.at(self.today)
+        self.rules: Rules = self.version.rules_for(situation.interceptor.kind)
+        self.fresh_us = _fresh_us(situation, now_us, policy)
 
-    @classmethod
-    def of(cls, situation: Situation, now_us: int, policy: Policy) -> Facts:
-        """Work the facts out."""
-        timezone = situation.site.timezone
-        today = local_date(now_us, timezone)
-        version = situation.ordinance.at(today)
-        rules = version.rules_for(situation.interceptor.kind)
-        services = match_services(
-            situation.pump_outs, situation.manifests, within_us=int(policy.match_s * 1e6)
-        )
-        documented, observed = _last_complete(situation, services, now_us)
-        frequency = frequency_in_force(situation, today) or rules.default_interval
-        last = max((at for at in (documented, observed) if at is not None), default=None)
-        due = None
-        if last is not None:
-            due = due_date(local_date(last, timezone), frequency, rules.max_interval)
-        return cls(
-            situation=situation,
-            now_us=now_us,
-            policy=policy,
-            version=version,
-            rules=rules,
-            today=today,
-            services=services,
-            documented_us=documented,
-            observed_us=observed,
-            frequency=frequency,
-            due=due,
-            fresh_us=_fresh_us(situation, now_us, policy),
-        )
+    @cached_property
+    def services(self) -> tuple[Service, ...]:
+        """Pump-outs as paper and sensor know them, ordered by time."""
+        within = int(self.policy.match_s * 1e6)
+        return match_services(self.situation.pump_outs, self.situation.manifests, within_us=within)
 
-    @property
-    def timezone(self) -> str:
-        """The site's time zone."""
-        return self.situation.site.timezone
+    @cached_property
+    def stated_us(self) -> int | None:
+        """The last complete pump-out of the fleet file, at local noon [us]."""
+        day = self.situation.interceptor.last_pump_out
+        return None if day is None else local_noon_us(date.fromisoformat(day), self.timezone)
 
-    @property
+    @cached_property
+    def documented_us(self) -> int | None:
+        """The last complete pump-out by paper or fleet file [us]."""
+        stated = [m.pumped_us for m in self.situation.manifests if m.complete]
+        if self.stated_us is not None:
+            stated.append(self.stated_us)
+        return max((at for at in stated if at <= self.now_us), default=None)
+
+    @cached_property
+    def observed_us(self) -> int | None:
+        """The last complete pump-out the sensor saw [us]; kept apart from what papers say."""
+        seen = [p.start_us for p in self.situation.pump_outs if p.complete and p.confidence > 0]
+        return max((at for at in seen if at <= self.now_us), default=None)
+
+    @cached_property
     def last_complete_us(self) -> int | None:
         """The last complete pump-out, documented or observed [us]."""
         return max((at for at in (self.documented_us, self.observed_us) if at is not None), default=None)
+
+    @cached_property
+    def frequency(self) -> str | None:
+        """The approved frequency, else the ordinance's default; None where neither is."""
+        return frequency_in_force(self.situation, self.today) or self.rules.default_interval
+
+    @cached_property
+    def due(self) -> date | None:
+        """The local date of the next complete pump-out; None where no record or no rule gives one."""
+        if self.last_complete_us is None:
+            return None
+        last = local_date(self.last_complete_us, self.timezone)
+        return due_date(last, self.frequency, self.rules.max_interval)
 
     @property
     def window_us(self) -> int:
         """How long the sensors are given to see what a paper says [us]."""
         slowest = max((s.interval_s for s in self.situation.sensors), default=0.0)
         return int(max(self.policy.verify_intervals * slowest, self.policy.verify_min_s) * 1e6)
+
+    def standing(self, kind: str, anchor: str | None = None) -> Alert | None:
+        """The open alert of a kind, and of an anchor where one is given."""
+        for alert in self.situation.alerts:
+            if alert.kind == kind and (anchor is None or alert.evidence.get("anchor") == anchor):
+                return alert
+        return None
 
     def verdict(self, service: Service) -> Verdict:
         """Hold a documented complete pump-out against the sensor.
@@ -116,7 +122,7 @@ class Facts:
             gone_fraction=self.policy.gone_fraction,
         )
 
-    @property
+    @cached_property
     def removed_us(self) -> int | None:
         """The last complete removal: seen, or documented and not denied by the sensor [us]."""
         accepted = {"paper", "gone", "unheard", "settled"}
@@ -125,9 +131,8 @@ class Facts:
             for one in self.services
             if one.seen_complete or (one.stated_complete and self.verdict(one).word in accepted)
         ]
-        known = self.situation.interceptor.last_pump_out
-        if known is not None:
-            found.append(local_noon_us(date.fromisoformat(known), self.timezone))
+        if self.stated_us is not None:
+            found.append(self.stated_us)
         return max((at for at in found if at <= self.now_us), default=None)
 
 
@@ -138,8 +143,10 @@ def silent_after_us(interval_s: float, policy: Policy) -> int:
 
 def frequency_in_force(situation: Situation, today: date) -> str | None:
     """The approved frequency: the last decision in effect, else the fleet's; None where none was approved."""
-    timezone = situation.site.timezone
     frequency = situation.interceptor.frequency
+    if not situation.decisions:
+        return frequency
+    timezone = situation.site.timezone
     for one in sorted(situation.decisions, key=lambda d: (d.decided_us, d.id)):
         if one.decision == "denied" or one.frequency is None:
             continue
@@ -147,18 +154,6 @@ def frequency_in_force(situation: Situation, today: date) -> str | None:
         if starts <= today:
             frequency = one.frequency
     return frequency
-
-
-def _last_complete(
-    situation: Situation, services: tuple[Service, ...], now_us: int
-) -> tuple[int | None, int | None]:
-    stated = [s.manifest.pumped_us for s in services if s.manifest is not None and s.manifest.complete]
-    if situation.interceptor.last_pump_out is not None:
-        day = date.fromisoformat(situation.interceptor.last_pump_out)
-        stated.append(local_noon_us(day, situation.site.timezone))
-    seen = [s.observed.start_us for s in services if s.observed is not None and s.observed.complete]
-    documented = max((at for at in stated if at <= now_us), default=None)
-    return documented, max((at for at in seen if at <= now_us), default=None)
 
 
 def _fresh_us(situation: Situation, now_us: int, policy: Policy) -> int | None:

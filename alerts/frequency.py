@@ -21,6 +21,7 @@ from store.records import Alert, FrequencyProposal, Json, PumpOutRecord
 RHYTHMS: Final = ("P1W", "P2W", "P3W", "P1M", "P6W", "P2M", "P10W", "P3M", "P4M", "P5M", "P6M")
 _LONGEST_MONTH = 31
 _DAY_US = 86_400_000_000
+_HOUR_US = 3_600_000_000
 _MIN_CYCLE_DAYS = 21.0  # a shorter cycle says little about an average
 _CLEAN = 0.005  # fraction taken to be left by a clean pump-out where nothing was measured
 
@@ -165,9 +166,15 @@ def workable(days: float, maximum: str | None) -> str:
 
 
 def from_cycles(facts: Facts) -> FrequencyProposal | None:
-    """An average frequency, once enough complete cycles have been seen; none where it is the present one."""
+    """An average frequency, once enough complete cycles have been seen; none where it is the present one.
+
+    Looked at in the first hour of a local day: an average does not change from reading to reading.
+    """
     policy, rules = facts.policy, facts.rules
-    if len(facts.services) < policy.cycles_needed or facts.frequency is None:
+    if local_date(facts.now_us - _HOUR_US, facts.timezone) == facts.today:
+        return None
+    complete = sum(1 for p in facts.situation.pump_outs if p.complete)
+    if complete < policy.cycles_needed or facts.frequency is None:
         return None
     cycles = completed_cycles(facts)
     if len(cycles) < policy.cycles_needed or rules.frequency_citation is None:

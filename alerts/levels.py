@@ -35,17 +35,14 @@ def over_by_estimate(facts: Facts) -> Finding | None:
         return None
     policy = facts.policy
     if facts.fresh_us is None:
-        pending = _open(facts, OVER_LIMIT, "estimate", "pending")
-        if pending is None:
+        if _open(facts, OVER_LIMIT, "estimate", "pending") is None:
             return None
         return _estimate_finding(facts, one, facts.now_us, raised=True, cleared=False)
-    return _estimate_finding(
-        facts,
-        one,
-        facts.fresh_us,
-        raised=one.p_over_limit >= policy.p_raise,
-        cleared=one.p_over_limit <= policy.p_clear,
-    )
+    raised = one.p_over_limit >= policy.p_raise
+    if not raised and facts.standing(OVER_LIMIT) is None:
+        return None
+    cleared = one.p_over_limit <= policy.p_clear
+    return _estimate_finding(facts, one, facts.fresh_us, raised=raised, cleared=cleared)
 
 
 def _estimate_finding(
@@ -144,6 +141,8 @@ def approaching(facts: Facts) -> Finding | None:
     near = crossing is not None and crossing <= facts.today + timedelta(days=policy.lead_days)
     over = _open(facts, OVER_LIMIT, "estimate", "firing") is not None
     raised = one.own_evidence and ahead and near and before_planned and not over
+    if not raised and facts.standing(APPROACHING) is None:
+        return None
     far = crossing is None or crossing > clear_from
     when = "later than six months ahead" if crossing is None else f"{crossing}"
     planned_text = (

@@ -265,7 +265,7 @@ def answer(
     if order is None or situation is None:
         raise AnswerError("order: there is no such order")
     _may_answer(order, hauler, word, scheduled_us, now_us, situation.site.timezone)
-    facts = Facts.of(replace(situation, order=order), now_us, policy)
+    facts = Facts(replace(situation, order=order), now_us, policy)
     if word == "accepted":
         changed = list(_accept(order, scheduled_us, now_us, situation))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,12 +50,15 @@ def match_services(
     A pump-out that was withdrawn (confidence 0) counts for nothing.
     """
     seen = [one for one in pump_outs if one.confidence > 0]
-    pairs = sorted(
-        (not one.complete, _apart(one, paper), one.start_us, paper.id, one.id, i, j)
-        for i, one in enumerate(seen)
-        for j, paper in enumerate(manifests)
-        if _apart(one, paper) <= within_us
-    )
+    papers = sorted(range(len(manifests)), key=lambda j: manifests[j].pumped_us)
+    times = [manifests[j].pumped_us for j in papers]
+    pairs = []
+    for i, one in enumerate(seen):
+        first = bisect_left(times, one.start_us - within_us)
+        for j in papers[first : bisect_right(times, one.end_us + within_us)]:
+            paper = manifests[j]
+            pairs.append((not one.complete, _apart(one, paper), one.start_us, paper.id, one.id, i, j))
+    pairs.sort()
     of_seen: dict[int, int] = {}
     taken: set[int] = set()
     for *_, i, j in pairs:

@@ -42,11 +42,12 @@ def test_sierra_madre_states_no_notice(world: Make) -> None:
 
 
 def test_three_complete_cycles_support_a_longer_interval(world: Make) -> None:
-    w = world(last_pump_out=None).at("2026-09-01T10:00:00-07:00").level(0.01, 0.0)
+    w = world(last_pump_out=None).at("2026-09-01T00:00:00-07:00").level(0.01, 0.0)
     _cycles(w, 0.10, (1, 3, 5))
     assert w.decide().proposals == ()  # two cycles are no average yet
     _cycles(w, 0.10, (7,))
-    made = w.decide().proposals
+    assert w.later(1).level(0.01, 0.0).decide().proposals == ()  # looked at once a day
+    made = w.later(23).level(0.01, 0.0).decide().proposals
     assert [(p.current, p.proposed, p.citation) for p in made] == [("P3M", "P4M", "IMC 10-223(4)(c)")]
     assert [c["days"] for c in made[0].evidence["cycles"]] == [59.0, 61.0, 61.0]
     assert "3 complete cycles support a longer interval: 4 months instead of 3 months" in made[0].reason
@@ -55,7 +56,7 @@ def test_three_complete_cycles_support_a_longer_interval(world: Make) -> None:
 
 
 def test_a_denied_proposal_may_come_again_with_new_evidence_only(world: Make) -> None:
-    w = world(last_pump_out=None).at("2026-09-01T10:00:00-07:00").level(0.01, 0.0)
+    w = world(last_pump_out=None).at("2026-09-01T00:00:00-07:00").level(0.01, 0.0)
     _cycles(w, 0.10, (1, 3, 5, 7))
     w.decide()
     denied = FrequencyDecision(
@@ -63,13 +64,13 @@ def test_a_denied_proposal_may_come_again_with_new_evidence_only(world: Make) ->
     )
     w.later(24).level(0.02, 0.0).change(decisions=(denied,))
     assert w.decide().proposals == ()
-    w.at("2026-09-10T10:00:00-07:00").level(0.01, 0.0)
+    w.at("2026-09-10T00:00:00-07:00").level(0.01, 0.0)
     _cycles(w, 0.10, (9,))
     assert len(w.decide().proposals) == 1
 
 
 def test_a_layer_that_was_not_seen_makes_no_evidence(world: Make) -> None:
-    w = world(last_pump_out=None).at("2026-09-01T10:00:00-07:00").level(0.01, 0.0)
+    w = world(last_pump_out=None).at("2026-09-01T00:00:00-07:00").level(0.01, 0.0)
     for month in (1, 3, 5, 7):
         unseen = ({"compartment": 1, "fog_m": None, "solids_m": 0.1},)
         w.seen(f"2026-{month:02d}-01T09:00:00-07:00", before=unseen)

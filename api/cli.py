@@ -244,7 +244,9 @@ def ordinance_show(
         answer(rows)
         return
     for row in rows:
-        say("  ".join(f"{value}" for value in row.values() if value not in (None, "")))
+        mark = " (adopted reading)" if row["adopted_reading"] else ""
+        unit = f" {row['unit']}" if row["unit"] else ""
+        say(f"{row['ordinance']}  {row['key']}: {row['value']}{unit}  [{row['sections']}]{mark}")
 
 
 def main() -> None:

@@ -17,10 +17,6 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from alerts.decide import Decision, Situation, decide
-from ingest.decode import Decoder
-from ingest.message import RawMessage
-from ingest.profile import DeviceProfile
-
 from alerts.ids import short_id
 from alerts.lines import assessment_line, quarantine_line
 from alerts.ordinance import Ordinance
@@ -29,6 +25,9 @@ from analysis.model import Assessment, Found, HotDischarge, Layers, PumpOut
 from api.desk import Desk
 from api.estimates import Estimates
 from api.fleetmodel import build_fleet
+from ingest.decode import Decoder
+from ingest.message import RawMessage
+from ingest.profile import DeviceProfile
 from store.ports import Store
 from store.records import (
     CommitResult,
@@ -78,6 +77,7 @@ class Core:
         self._latest: dict[str, Assessment] = {}
         self._contacts: dict[str, int] = store.history.contacts()
         self._version = -1
+        self._last_us = 0
         self._resume(start_us)
 
     # ---- what comes in -------------------------------------------------------------------------------

@@ -21,13 +21,13 @@ from typing import Any, Final
 
 import httpx
 import msgspec
-from ingest.broker import EmbeddedBroker
 
 from api.demo_events import in_words
 from api.security import new_key, new_sign_in
 from api.serve import load_rules
 from api.settings import Settings, load_settings
 from api.work import put_fleet, read_fleet
+from ingest.broker import EmbeddedBroker
 from simulators.city import City
 from simulators.clock import AcceleratedClock
 from store import open_store
@@ -150,6 +150,10 @@ port = {self._settings.mqtt_port}
 allow_private = true
 [auth]
 sign_in_minutes = 1440
+[policy]
+# a simulated hour passes in a fraction of a second: give a real answer the time to arrive
+offer_timeout_s = 172800
+urgent_offer_timeout_s = 86400
 [clock]
 start_s = {clock.start_sim_s!r}
 real_start_s = {clock.start_real_s!r}

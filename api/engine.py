@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import structlog
-from ingest.message import RawMessage
 
 from api.bell import Bell
 from api.commands import Commands
 from api.core import Core
 from api.recording import write_message
+from ingest.message import RawMessage
 from store.ports import StoreError
 from store.records import JournalEntry
 

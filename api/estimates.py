@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+
 from analysis.assess import assess
 from analysis.fold import Fleet, FleetState, initial_state, newest, put, step, take
-
-from analysis.model import Assessment, Found
+from analysis.model import Assessment, Found, HotDischarge, PumpOut
 from api.fleetmodel import as_batch
 from store.ports import History
 from store.records import StoredReading
@@ -63,7 +63,8 @@ class Estimates:
         np.minimum.at(oldest, owner, times)
         late = oldest <= newest(self.fleet, self._state)
         forward = [r for r, who in zip(known, owner, strict=True) if not late[who]]
-        pump_outs, hot = [], []
+        pump_outs: list[PumpOut] = []
+        hot: list[HotDischarge] = []
         if forward:
             self._state, found = step(self.fleet, self._state, as_batch(forward, self.fleet.sensor_index))
             pump_outs += found.pump_outs

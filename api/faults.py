@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.broker import BrokerError
-from ingest.profile import ProfileError
-from ingest.series import SeriesError
-
 from alerts.ordinance import OrdinanceError
 from api.fleet_file import FleetError
 from api.recording import RecordingError
 from api.security import RoleError
 from api.settings import ConfigurationError
 from api.work import UseError
+from ingest.broker import BrokerError
+from ingest.profile import ProfileError
+from ingest.series import SeriesError
 from store.ports import StoreError
 
 _USE: Final = (UseError, ConfigurationError, RoleError, FileNotFoundError, IsADirectoryError)

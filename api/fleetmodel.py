@@ -7,12 +7,12 @@ from datetime import date, datetime, time
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from analysis.fold import Fleet
-from ingest.profile import DeviceProfile
 
 from alerts.ordinance import Ordinance
+from analysis.fold import Fleet
 from analysis.model import InterceptorModel, Levels, ReadingBatch, SensorModel
 from analysis.units import COLUMNS
+from ingest.profile import DeviceProfile
 from store.records import Interceptor, Json, Sensor, Site, StoredReading
 
 _DEVICE_KEYS = (

@@ -117,13 +117,10 @@ def on_store(request: Request, error: Exception) -> Response:
     return respond(problem, request.url.path)
 
 
-def on_crash(request: Request, error: Exception) -> Response:
-    """Handler of our own faults: the log has the traceback, the answer has none."""
-    _log.error("a request failed", path=request.url.path, method=request.method, exc_info=error)
-    return respond(
-        ProblemError(500, "a fault of the service; its log says more. The request can be sent again"),
-        request.url.path,
-    )
+def crash(path: str, method: str, error: Exception) -> Response:
+    """The answer to our own faults: the log has the traceback, the answer has none."""
+    _log.error("a request failed", path=path, method=method, exc_info=error)
+    return respond(ProblemError(500, "a fault of the service: its log says more"), path)
 
 
 HANDLERS: Final = {
@@ -131,7 +128,6 @@ HANDLERS: Final = {
     HTTPException: on_http,
     RequestValidationError: on_invalid,
     StoreError: on_store,
-    Exception: on_crash,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC as _UTC
@@ -14,6 +14,7 @@ from typing import IO, Any, BinaryIO
 
 import msgspec
 import numpy as np
+
 from ingest.message import RawMessage
 
 
@@ -156,10 +157,12 @@ def read_events(file: BinaryIO, name: str) -> list[Event]:
 
 def merged(messages: Iterator[RawMessage], events: list[Event]) -> Iterator[RawMessage | Event]:
     """Both streams in order of time; an event comes before a message of the same instant."""
-    keyed_events = ((e.at_us, 0, e) for e in events)
-    keyed_messages = ((m.received_us, 1, m) for m in messages)
-    for _, _, one in heapq.merge(keyed_events, keyed_messages, key=lambda keyed: keyed[:2]):
-        yield one
+
+    def order(one: RawMessage | Event) -> tuple[int, int]:
+        return (one.received_us, 1) if isinstance(one, RawMessage) else (one.at_us, 0)
+
+    streams: tuple[Iterable[RawMessage | Event], ...] = (events, messages)
+    return heapq.merge(*streams, key=order)
 
 
 def instant_text(us: int) -> str:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import IO, Final
 
 import msgspec
-from ingest.message import RawMessage
 
-from api.commands import CommandError, Commands, event_command
+from api.commands import Commands, event_command
 from api.core import Core, Rules
 from api.recording import Event, RecordingError, instant_text
+from api.service import CommandError
+from ingest.message import RawMessage
 from store.ports import Store
 from store.records import JournalEntry, Totals
 

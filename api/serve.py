@@ -13,11 +13,9 @@ from typing import TypeVar
 
 import structlog
 import uvicorn
+
 from alerts.channels import LogChannel, WebhookChannel
 from alerts.dispatch import Dispatcher
-from ingest.profile import DeviceProfile, load_profiles
-from ingest.session import MqttSettings, Session
-
 from alerts.ordinance import Ordinance, load_ordinances
 from alerts.policy import Policy
 from api.bell import Bell
@@ -26,6 +24,8 @@ from api.core import Core, Rules
 from api.engine import ClockSource, Engine, Source
 from api.http.app import create_app
 from api.settings import ConfigurationError, Settings, check_bind
+from ingest.profile import DeviceProfile, load_profiles
+from ingest.session import MqttSettings, Session
 from simulators.clock import AcceleratedClock
 from store import open_store
 from store.ports import Store
@@ -48,6 +48,7 @@ def load_rules(settings: Settings) -> Rules:
         p_clear=settings.policy.p_clear,
         lead_days=settings.policy.lead_days,
         offer_timeout_s=settings.policy.offer_timeout_s,
+        urgent_offer_timeout_s=settings.policy.urgent_offer_timeout_s,
     )
     return Rules(
         ordinances=load_ordinances(settings.ordinances.paths),
@@ -158,6 +159,7 @@ def _dispatcher(settings: Settings, store: Store, engine: Engine) -> Dispatcher:
             ),
             "log": LogChannel(),
         },
+        clock=time.time,
     )
 
 

@@ -16,9 +16,10 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from alerts.rules import Ordinance, Version
 from api import doctor
 from api.core import Rules
-from api.fleet_file import Known, parse_fleet
+from api.fleet_file import Known, frequency_check, parse_fleet
 from api.logs import set_up_logs
 from api.recording import instant_text, merged, opened, parse_instant, read_events, read_messages
 from api.replay import Progress, Replay
@@ -55,16 +56,19 @@ def the_store(settings: Settings) -> Iterator[Store]:
         store.close()
 
 
-def read_fleet(file: Path, rules: Rules, store: Store | None) -> Fleet:
+def read_fleet(file: Path, rules: Rules, store: Store) -> Fleet:
     """A fleet file's objects, checked against what is known already."""
-    registry = store.registry if store is not None else None
+    registry = store.registry
     known = Known(
         ordinances=rules.ordinances,
         profiles=rules.profiles,
-        sites={s.id: s for s in registry.sites()} if registry else {},
-        interceptors={i.id: i for i in registry.interceptors()} if registry else {},
-        sensors={s.id: s for s in registry.sensors()} if registry else {},
-        haulers={h.id: h for h in registry.haulers()} if registry else {},
+        check_frequency=frequency_check(rules.ordinances, datetime.now(tz=UTC).date()),
+        registered=Fleet(
+            sites=tuple(registry.sites()),
+            interceptors=tuple(registry.interceptors()),
+            sensors=tuple(registry.sensors()),
+            haulers=tuple(registry.haulers()),
+        ),
     )
     try:
         text = file.read_text(encoding="utf-8")
@@ -258,4 +262,21 @@ def show_ordinances(identity: str | None, config: Path | None) -> list[dict[str,
         raise UseError(f"no ordinance {identity!r}; known are {', '.join(sorted(rules.ordinances))}")
     chosen = [rules.ordinances[identity]] if identity is not None else list(rules.ordinances.values())
     today = datetime.now(tz=UTC).date()
-    return [{"ordinance": one.id, **row} for one in chosen for row in one.at(today).rows()]
+    return [row for one in chosen for row in _rows(one, one.at(today))]
+
+
+def _rows(ordinance: Ordinance, version: Version) -> list[dict[str, Any]]:
+    return [
+        {
+            "ordinance": ordinance.id,
+            "key": key,
+            "value": clause.value if isinstance(clause.value, (int, float, str, bool)) else str(clause.value),
+            "unit": clause.unit,
+            "sections": clause.citation,
+            "adopted_reading": clause.adopted_reading,
+            "read_on": clause.read_on.isoformat(),
+            "note": clause.note,
+        }
+        for key, clauses in version.values.items()
+        for clause in clauses
+    ]

@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 
 from api.http import papers, registry, system, watch
-from api.http.guard import BodyLimit, Guard, SafetyHeaders
+from api.http.guard import BodyLimit, Faults, Guard, SafetyHeaders
 from api.pages import routes as pages
 from api.problems import HANDLERS, MEDIA_TYPE
 from api.security import ACCESS, PUBLIC
@@ -68,6 +68,7 @@ def create_app(service: Service, *, real_now: Callable[[], float] = time.time) -
 
     app.user_middleware = [
         Middleware(SafetyHeaders),
+        Middleware(Faults),
         Middleware(BodyLimit, limit=service.settings.http.body_limit_bytes),
         Middleware(Guard, routes=app.router.routes, service=service, real_now=real_now),
     ]

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.problems import ProblemError, respond
+from api.problems import ProblemError, crash, respond
 from api.security import ACCESS, PUBLIC, Principal, allowed, authenticate_key, authenticate_session
 from api.service import Service
 
@@ -57,6 +57,29 @@ class SafetyHeaders:
             await send(message)
 
         await self._app(scope, receive, sent)
+
+
+class Faults:
+    """Turns what nobody handled into a 500 without a traceback; a stream that has begun is broken off."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, and answer where nothing else did."""
+        started = False
+
+        async def sent(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        except Exception as error:
+            if started or scope["type"] != "http":
+                raise
+            await crash(scope["path"], scope["method"], error)(scope, receive, send)
 
 
 class BodyLimit:

@@ -117,6 +117,8 @@ def _stated_only(facts: Facts, order: Order, service: Service) -> Order | None:
     if verdict.word in {"paper", "settled"}:
         return replace(closed, note="Closed by the manifest; no sensor could see the service.")
     if verdict.word == "gone":
+        if facts.now_us < verdict.deadline_us + facts.policy.settle_s * 1e6:
+            return None  # what emptied it may yet be found: observations come late
         one = facts.situation.assessment
         assert one is not None
         assert one.fraction is not None

@@ -69,7 +69,8 @@ class Facts:
     @cached_property
     def frequency(self) -> str | None:
         """The approved frequency, else the ordinance's default; None where neither is."""
-        return frequency_in_force(self.situation, self.today) or self.rules.default_interval
+        approved = frequency_in_force(self.situation, self.rules, self.today)
+        return approved or self.rules.default_interval
 
     @cached_property
     def due(self) -> date | None:
@@ -141,14 +142,20 @@ def silent_after_us(interval_s: float, policy: Policy) -> int:
     return int(max(policy.silent_intervals * interval_s, policy.silent_min_s) * 1e6)
 
 
-def frequency_in_force(situation: Situation, today: date) -> str | None:
-    """The approved frequency: the last decision in effect, else the fleet's; None where none was approved."""
+def frequency_in_force(situation: Situation, rules: Rules, today: date) -> str | None:
+    """The approved frequency: the last decision in effect, else the fleet's; None where none was approved.
+
+    A decision without an effective date counts from its own day, except where the ordinance asks for notice
+    before a change: there it waits for the date that a recorded notice allows.
+    """
     frequency = situation.interceptor.frequency
     if not situation.decisions:
         return frequency
     timezone = situation.site.timezone
     for one in sorted(situation.decisions, key=lambda d: (d.decided_us, d.id)):
         if one.decision == "denied" or one.frequency is None:
+            continue
+        if one.effective is None and rules.notice_days is not None:
             continue
         starts = date.fromisoformat(one.effective) if one.effective else local_date(one.decided_us, timezone)
         if starts <= today:

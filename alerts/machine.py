@@ -130,9 +130,9 @@ def _resolve(standing: Alert, why: str, now_us: int) -> Alert:
 
 
 def _pending(finding: Finding, standing: Alert, now_us: int) -> Alert | None:
-    if not finding.raised:
+    if finding.cleared and not finding.raised:
         return _resolve(standing, f"did not last: {finding.clear_reason}", now_us)
-    if finding.clock_us - standing.since_us >= finding.for_us:
+    if finding.raised and finding.clock_us - standing.since_us >= finding.for_us:
         return _restate(finding, standing, "firing", now_us)
     return None
 

@@ -36,7 +36,7 @@ class Policy:
     verify_min_s: float = 7200.0  # … at least
     gone_fraction: float = 0.05  # at or below it the sensor does not contradict a paper
     papers_days: int = 7  # an observed service waits this long for its manifest
-    settle_s: float = 86_400.0  # after a complete service an old over_limit asks for no new order
+    settle_s: float = 86_400.0  # after a service: no new order for an old alarm; observations may come late
     cycles_needed: int = 3  # complete cycles with both layers before a frequency is proposed
     crossing_chance: float = 0.10  # chance of crossing the limit that a frequency may carry
 

@@ -56,6 +56,18 @@ def test_it_clears_at_half_by_fresh_readings_only_and_after_a_while(world: Make)
     assert w.alerts("over_limit") == ["pending", "firing", "recovering", "firing", "recovering", "resolved"]
 
 
+def test_a_pending_alert_holds_between_the_thresholds_and_lapses_below(world: Make) -> None:
+    w = world().level(0.27, 0.95)
+    w.decide()
+    w.later(2).level(0.26, 0.8)
+    assert w.decide().alerts == ()
+    w.later(1).level(0.2, 0.3)
+    assert [(a.state, a.reason) for a in w.decide().alerts] == [
+        ("resolved", "did not last: the estimate is 20.0 %, no longer likely above the limit")
+    ]
+    assert w.situation.order is None
+
+
 def test_silence_never_resolves_a_level_alarm_and_ripens_a_pending_one(world: Make) -> None:
     w = world().level(0.27, 0.95)
     w.decide()
@@ -258,6 +270,16 @@ def test_a_decision_counts_from_its_effective_date(world: Make) -> None:
     assert w.firing() == {}
     w.at("2026-06-26T09:00:00-07:00").decide()
     assert w.firing()["calendar_due"].evidence["due"] == "2026-07-01"
+
+
+@pytest.mark.parametrize(("ordinance", "due"), [("inglewood", "2026-08-01"), ("sierra-madre", "2026-07-01")])
+def test_a_decision_without_a_date_waits_for_notice_where_the_law_asks_for_it(
+    world: Make, ordinance: str, due: str
+) -> None:
+    w = world(ordinance=ordinance, sensored=False).at("2026-06-25T09:00:00-07:00")
+    made = FrequencyDecision("fd-1", "gi1", "approved", "P2M", None, w.now_us, "manager", "data")
+    w.change(decisions=(made,)).at(f"{due}T09:00:00-07:00").decide()
+    assert w.firing()["calendar_due"].evidence["due"] == due
 
 
 def test_a_short_frequency_is_not_due_from_its_first_day(world: Make) -> None:

@@ -113,6 +113,48 @@ def replay(
     work.replay(fleet, messages, events, until, out, config)
 
 
+SeedOption = Annotated[int, typer.Option(help="Which simulated city: the same seed gives the same bytes.")]
+DaysOption = Annotated[int, typer.Option(help="Days to simulate, a message every 15 minutes.", min=1)]
+CountOption = Annotated[int, typer.Option(help="Interceptors.", min=1)]
+
+
+@app.command()
+def simulate(
+    out: Annotated[
+        Path, typer.Option(help="Folder for fleet.toml, messages.jsonl, events.jsonl, truth.jsonl.")
+    ],
+    seed: SeedOption = 1,
+    days: DaysOption = 30,
+    interceptors: CountOption = 40,
+) -> None:
+    """Write a simulated city down for replay, with the truth beside it."""
+    from simulators.recorded import Scenario
+    from simulators.recorded import simulate as write
+
+    files = write(Scenario(seed=seed, days=days, count=interceptors), out)
+    say(f"wrote {files.fleet}, {files.messages}, {files.events} and {files.truth}")
+
+
+@app.command()
+def evaluate(
+    seed: SeedOption = 1,
+    days: DaysOption = 60,
+    interceptors: CountOption = 40,
+    keep: Annotated[Path | None, typer.Option(help="Keep the files of the run in this folder.")] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Replay a simulated city and score what comes out against what was true."""
+    from api.evaluate import evaluate as measure
+    from simulators.recorded import Scenario
+
+    table = measure(Scenario(seed=seed, days=days, count=interceptors), config, keep=keep, say=complain)
+    if json:
+        answer(table.as_json())
+    else:
+        say(table.as_text())
+
+
 @fleet_app.command("import")
 def fleet_import(
     file: Annotated[Path, typer.Argument(help="Fleet file (TOML).")], config: ConfigOption = None
@@ -140,9 +182,10 @@ def import_series(
 
     result = importing.import_series(files, mapping, config, dry_run=dry_run, say=complain)
     if json:
-        answer(result)
+        answer(result.as_json())
     else:
         say(importing.in_words(result))
+    raise typer.Exit(1 if result.refused else 0)
 
 
 @token_app.command("create")

@@ -43,6 +43,7 @@ from store.records import (
 )
 
 LAST_INSTANT: Final = "last_instant_us"
+HISTORY_VERSION: Final = "history_version"
 SWEEP_US: Final = 3_600_000_000  # rules of time alone (silence, due dates, offers) are looked at hourly
 DAY_US: Final = 86_400_000_000
 _SAME_SERVICE_US: Final = 2 * 3_600_000_000  # a pump-out found again this close to a known one is that one
@@ -76,7 +77,7 @@ class Core:
         self._touched: set[str] = set()
         self._latest: dict[str, Assessment] = {}
         self._contacts: dict[str, int] = store.history.contacts()
-        self._version = -1
+        self._version: tuple[int, str | None] = (-1, None)
         self._last_us = 0
         self._resume(start_us)
 
@@ -172,8 +173,8 @@ class Core:
         self._apply(decision, now_us)
 
     def registry_changed(self) -> None:
-        """Read the registry anew where it changed; estimates are folded again over the new fleet."""
-        version = self.store.registry.version()
+        """Read the registry anew where it (or the history, by an import) changed, and fold again."""
+        version = self._stored_version()
         if version == self._version:
             return
         self._read_registry()
@@ -302,7 +303,7 @@ class Core:
         kept = self.store.ledger.get_meta(LAST_INSTANT)
         self._last_us = int(kept) if kept is not None else start_us // every * every
         self._read_registry()
-        self._version = self.store.registry.version()
+        self._version = self._stored_version()
         if kept is None:
             return
         self._estimates.rebuild(received_before_us=self._last_us)
@@ -310,6 +311,10 @@ class Core:
             self._latest[one.interceptor] = one
         for chunk in self.store.history.scan(received_since_us=self._last_us, received_before_us=2**62):
             self._new.extend(chunk)
+
+    def _stored_version(self) -> tuple[int, str | None]:
+        """Grows with every change of the fleet, and with every import into the history beside the service."""
+        return self.store.registry.version(), self.store.ledger.get_meta(HISTORY_VERSION)
 
     def _read_registry(self) -> None:
         registry = self.store.registry

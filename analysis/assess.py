@@ -9,13 +9,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from analysis import forecast, health
-from analysis.estimate import DAY_S, FOG, SOLIDS, Diffusion, Kalman, diffusion, predict
+from analysis.estimate import DAY_S, FOG, SOLIDS, Kalman, diffusion, predict
 from analysis.fleet import Fleet
 from analysis.model import Assessment, CompartmentAssessment, Floats, HealthFlag, Ints
 from analysis.state import Bools, FleetState
 
 FORWARD_RATE_SD: Final = 0.20  # relative: menus and seasons to come (trial of the reference simulation)
-BIAS_SHARE: Final = 0.5  # of a sensor's lasting variance that time has not averaged out
 EVIDENCE_DAYS: Final = 7
 EVIDENCE_CV: Final = 0.5
 HIGH_FOR_S: Final = 3600.0
@@ -44,20 +43,17 @@ def outlook(fleet: Fleet, state: FleetState, tracks: Ints, now_s: float) -> Outl
     base = fleet.track_base[tracks]
     then = track.time_s[tracks]
     dt = np.where(np.isfinite(then), np.maximum(now_s - then, 0.0), 0.0) / DAY_S
-    k = predict(track.kalman(tracks), dt[:, None], _diffusion(fleet, tracks))
+    before = track.kalman(tracks)
+    k = predict(before, dt[:, None], diffusion(before.r, base, fleet.prior))
     silent = np.isnan(track.last_s[tracks]) & np.isfinite(then) & (then <= now_s)
     known = track.seen[tracks] | silent[:, None]
     x = np.maximum(k.x, 0.0)
-    var = k.p00 + BIAS_SHARE * track.bias[tracks]
+    var = k.p00 + track.bias[tracks]
     whole = known.all(axis=1)
     fraction = np.where(whole, (x[:, FOG] + x[:, SOLIDS]) / base, np.nan)
     sd = np.where(whole, np.sqrt(var[:, FOG] + var[:, SOLIDS]) / base, np.nan)
     limit = fleet.limit[fleet.track_interceptor[tracks]]
     return Outlook(k._replace(x=x), var, known, fraction, sd, ndtr((fraction - limit) / sd))
-
-
-def _diffusion(fleet: Fleet, tracks: Ints) -> Diffusion:
-    return diffusion(fleet.track_base[tracks], fleet.prior)
 
 
 def crossings(fleet: Fleet, state: FleetState, tracks: Ints, now: Outlook, now_s: float) -> Floats:
@@ -78,7 +74,7 @@ def crossings(fleet: Fleet, state: FleetState, tracks: Ints, now: Outlook, now_s
         rate_var=k.p11[rows].sum(axis=1) + (FORWARD_RATE_SD * rate) ** 2,
         cov=k.p01[rows].sum(axis=1),
         limit=fleet.limit[owner] * fleet.track_base[which],
-        diffusion=2.0 * _diffusion(fleet, which).depth[:, 0],
+        diffusion=diffusion(k.r[rows], fleet.track_base[which], fleet.prior).depth.sum(axis=1),
         age=(now_s - since) / DAY_S,
     )
     out[rows] = now_s + days * DAY_S

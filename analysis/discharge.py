@@ -37,7 +37,7 @@ def watch(
     ``inlet`` now, ``inlet_max`` and ``over_s`` since the last message, NaN where not sent. Returns the
     positions whose status rose and those whose episode has ended (its state is still there to be read).
     """
-    last = sensor.last_s[rows]
+    last = sensor.inlet_s[rows]
     since = np.where(np.isfinite(last), time - last, interval)
     peak, unsure = _peak(sensor.inlet_c[rows], inlet, inlet_max, over_s, since, limit, tau)
     heard = np.isfinite(peak)
@@ -60,7 +60,9 @@ def watch(
     rose = level > status
     sensor.hot[rows] = np.maximum(status, level)
     ended = _cooling(sensor, rows, time, since, peak, inlet_max, limit, over)
-    sensor.inlet_c[rows] = inlet
+    told = np.isfinite(inlet) | heard
+    sensor.inlet_c[rows] = np.where(told, inlet, sensor.inlet_c[rows])
+    sensor.inlet_s[rows] = np.where(told, time, sensor.inlet_s[rows])
     return np.flatnonzero(rose), np.flatnonzero(ended)
 
 

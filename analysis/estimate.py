@@ -23,6 +23,8 @@ RESIDUAL_FRACTION: Final = (
 RESIDUAL_SD: Final = 0.010  # of base depth
 UNKNOWN_MEAN: Final = 0.10  # of base depth and layer, where nothing is known of the cycle
 UNKNOWN_SD: Final = 0.15
+DAILY_SPREAD: Final = 0.5
+RATE_WANDER: Final = 0.025
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +71,15 @@ class Diffusion(NamedTuple):
     rate: Floats
 
 
-def diffusion(base: Floats, prior: RatePrior) -> Diffusion:
-    """Process noise of a compartment of this base depth [m], shape (n, 1) each.
+def diffusion(rate: Floats, base: Floats, prior: RatePrior) -> Diffusion:
+    """Process noise of layers growing at ``rate`` (n, 2) [m/day] in compartments of ``base`` (n,) [m].
 
-    Busy and idle days: 0.4 of a typical day's growth as sd a day; menus and seasons: the rate wanders by
-    2.5 % of the typical rate in a day, a quarter of it in a quarter year.
+    Busy and idle days: 0.5 of a day's growth as sd a day, at least a third of a typical day's. Menus and
+    seasons: the rate wanders by 2.5 % of the typical rate in a day, a quarter of it in a quarter year.
     """
-    typical = (base * prior.median)[:, None]
-    return Diffusion((0.4 * typical) ** 2, (0.025 * typical) ** 2)
+    typical = prior.median * base[:, None] * np.array([prior.fog_share, 1.0 - prior.fog_share])
+    day = DAILY_SPREAD * np.maximum(rate, typical / 3.0)
+    return Diffusion(day * day, (RATE_WANDER * typical) ** 2)
 
 
 def after_pump_out(base: Floats, prior: RatePrior) -> Kalman:
@@ -127,6 +130,18 @@ def update(k: Kalman, z: Floats, variance: Floats) -> Kalman:
         k.p01 * (1.0 - gain0),
         k.p11 - gain1 * k.p01,
     )
+
+
+def within(k: Kalman, depth: Floats, half: Floats) -> Floats:
+    """The depth to take in from an interval ``depth`` ± ``half`` (n, 2): the nearest one that it allows.
+
+    A sure state inside the interval is left where it is, an unsure one drawn to its middle; without a half
+    width it is ``depth`` itself. Kept to arithmetic; between the two extremes it follows the mean of a normal
+    cut to the interval.
+    """
+    free = half * half / (half * half + 3.0 * k.p00)
+    reach = half * free
+    return np.asarray(np.minimum(np.maximum(k.x, depth - reach), depth + reach))
 
 
 def effective_variance(white: Floats, lasting: Floats, dt: Floats, memory: Floats) -> Floats:

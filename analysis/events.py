@@ -28,16 +28,24 @@ GONE_LEAST: Final = 0.020  # m
 HIDING_S: Final = 1200.0  # s: a shorter silence hides no service of a tank
 PATIENCE_S: Final = 96 * 3600.0  # s: refilling by inflow alone takes days
 RATE_WIDENING: Final = 0.25  # relative sd added to the learned rate by a service
+STANDING: Final = 0.010  # m: a surface that changes less stands
+STANDS_S: Final = 2700.0  # s without a new low: the pump has stopped
+FULL: Final = 0.7  # of the static level: from a lower start a fall says nothing of a service
+TAMPER: Final = -1
 NONE: Final = 0
 PARTIAL: Final = 1
 COMPLETE: Final = 2
 
 
 class Sight(NamedTuple):
-    """What one round of readings sees on n tracks; layer arrays (n, 2), sd includes interval widths."""
+    """What one round of readings sees on n tracks; layer arrays (n, 2), sd includes interval widths.
+
+    ``most`` is the greatest depth that the reading allows: the upper end where it is only an interval.
+    """
 
     time: Floats
     depth: Floats
+    most: Floats
     sd: Floats
     surface: Floats
     surface_sd: Floats
@@ -65,7 +73,7 @@ def _below(track: TrackState, rows: Rows, sight: Sight) -> Floats:
 def _gone(track: TrackState, rows: Rows, sight: Sight, k: Kalman) -> Bools:
     seen = track.seen[rows]
     here = np.isfinite(sight.depth) & seen
-    drop = np.where(here, k.x - sight.depth, 0.0)
+    drop = np.where(here, k.x - sight.most, 0.0)
     var = np.where(here, k.p00 + sight.sd * sight.sd, 0.0)
     there = np.where(here, k.x, 0.0)
     limit = np.maximum(GONE_SD * np.sqrt(var[:, 0] + var[:, 1]), GONE_SHARE * (there[:, 0] + there[:, 1]))
@@ -89,14 +97,23 @@ def watch(track: TrackState, rows: Rows, sight: Sight, k: Kalman) -> tuple[Bools
     if begins.any():
         _begin(track, rows, sight, begins, low)
     dry = opened & low
-    lowest = np.fmin(track.lowest[rows], sight.surface)
-    track.lowest[rows] = np.where(dry, lowest, track.lowest[rows])
+    falling = dry & ~(sight.surface > track.lowest[rows] - STANDING)
+    track.lowest[rows] = np.where(dry, np.fmin(track.lowest[rows], sight.surface), track.lowest[rows])
+    track.lowest_s[rows] = np.where(falling, sight.time, track.lowest_s[rows])
     track.lows[rows] += dry
-    _collect(track, rows, sight, opened, dry)
+    _collect(track, rows, sight, opened, dry & ~_over(track, rows, sight))
     overdue = opened & (sight.time - track.open_s[rows] > PATIENCE_S)
     ready = opened & ((track.after_count[rows] >= AFTER) | overdue)
     track.mode[rows] = opened
     return opened, np.flatnonzero(ready)
+
+
+def _over(track: TrackState, rows: Rows, sight: Sight) -> Bools:
+    """Where the pump has stopped though the liquid is still low: it rises, or stands, and shows the layers."""
+    rises = sight.surface > track.lowest[rows] + 2 * STANDING
+    stands = sight.time - track.lowest_s[rows] >= STANDS_S
+    shown = (np.isfinite(sight.depth) | ~track.seen[rows]).all(axis=1) & track.seen[rows].any(axis=1)
+    return np.asarray((rises | stands) & shown)
 
 
 def _begin(track: TrackState, rows: Rows, sight: Sight, begins: Bools, low: Bools) -> None:
@@ -111,13 +128,14 @@ def _begin(track: TrackState, rows: Rows, sight: Sight, begins: Bools, low: Bool
     ):
         field[rows] = np.where(begins, value, field[rows])
     track.lowest[rows] = np.where(begins, np.nan, track.lowest[rows])
+    track.lowest_s[rows] = np.where(begins, sight.time, track.lowest_s[rows])
     track.lows[rows] = np.where(begins, 0, track.lows[rows])
     track.after_count[rows] = np.where(begins, 0, track.after_count[rows])
     track.after[rows] = np.where(begins[:, None, None], np.nan, track.after[rows])
 
 
 def _collect(track: TrackState, rows: Rows, sight: Sight, opened: Bools, dry: Bools) -> None:
-    """Gather readings after the service; a new low starts the gathering anew."""
+    """Gather readings after the service; ``dry``, while the pump is on, the gathering starts anew."""
     count = np.where(dry, 0, track.after_count[rows])
     blind = ~track.seen[rows].any(axis=1)
     useful = opened & ~dry & (np.isfinite(sight.depth).any(axis=1) | blind | np.isfinite(sight.surface))
@@ -137,7 +155,7 @@ def judge(track: TrackState, row: int, sight: Sight, at: int, k: Kalman) -> Case
     Complete: what is left of FOG and solids together is at most the largest of 10 % of what was there, 2 % of
     the base depth and twice the device's resolution, judged as a probability, and the liquid was seen near
     the floor; without a drawdown only where both layers went and the device cannot see the liquid or was
-    silent long enough (contracts, section 3).
+    silent long enough (contracts, section 3). Layers gone under its eyes without a drawdown are tampering.
     """
     seen = track.seen[row]
     before = np.where(seen, np.maximum(k.x[at], 0.0), np.nan)
@@ -157,10 +175,11 @@ def judge(track: TrackState, row: int, sight: Sight, at: int, k: Kalman) -> Case
     left = float(np.nansum(after))
     left_sd = float(np.sqrt(np.nansum(np.where(seen, sd * sd, 0.0))))
     p = float(ndtr((limit - left) / max(left_sd, 1e-6))) if seen.all() else 0.0
-    if drained and (lows >= 2 or fell):
+    full = not track.rest[row] < FULL * static
+    if drained and (fell or (lows >= 2 and full)):
         complete = p >= 0.5
         return Case(row, COMPLETE if complete else PARTIAL, 0.5 + 0.49 * abs(2 * p - 1), before, after)
-    if lows >= 2 and (fell or deep):
+    if lows >= 2 and (fell or (deep and full)):
         return Case(row, PARTIAL, 0.9 if fell else 0.6, before, after)
     if not fell:
         return Case(row, NONE, 0.0, before, after)
@@ -172,8 +191,7 @@ def judge(track: TrackState, row: int, sight: Sight, at: int, k: Kalman) -> Case
         return Case(row, COMPLETE, 0.75 * p, before, after)
     if hidden or lows:
         return Case(row, PARTIAL, 0.6, before, after)
-    track.tamper_s[row] = track.open_s[row]
-    return Case(row, PARTIAL, 0.3, before, after)
+    return Case(row, TAMPER if total > 0.5 * size else NONE, 0.3, before, after)
 
 
 def _after(track: TrackState, row: int, sight: Sight, at: int, seen: Bools) -> tuple[Floats, Floats]:

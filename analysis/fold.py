@@ -14,7 +14,6 @@ import numpy as np
 from analysis import discharge, events, health, quality, sensing
 from analysis.estimate import (
     DAY_S,
-    Diffusion,
     Kalman,
     after_pump_out,
     diffusion,
@@ -22,6 +21,7 @@ from analysis.estimate import (
     predict,
     unknown,
     update,
+    within,
 )
 from analysis.fleet import Fleet
 from analysis.model import Floats, Found, HotDischarge, Ints, PumpOut, ReadingBatch
@@ -204,7 +204,6 @@ class _Work:
             _fingerprint(batch), batch.values,
         )  # fmt: skip
         self._base = fleet.track_base[self._tracks]
-        self._q = diffusion(self._base, fleet.prior)
         self._pump_outs: list[PumpOut] = []
         self._hot: list[tuple[float, HotDischarge]] = []
 
@@ -235,8 +234,8 @@ class _Work:
         track = self.track
         before = track.time_s[tracks]
         dt_s = np.where(np.isfinite(before), np.maximum(time - before, 0.0), 0.0)
-        q = self._q if isinstance(tracks, slice) else Diffusion(self._q.depth[tracks], self._q.rate[tracks])
-        k = predict(track.kalman(tracks), (dt_s / DAY_S)[:, None], q)
+        old = track.kalman(tracks)
+        k = predict(old, (dt_s / DAY_S)[:, None], diffusion(old.r, self._base[tracks], self._fleet.prior))
         sight = self._sight(a, b, time)
         opened, ready = events.watch(track, tracks, sight, k)
         noise = np.sqrt(seen.variance[a:b])
@@ -252,10 +251,11 @@ class _Work:
         variance = effective_variance(
             seen.variance[a:b] + np.where(good, unrest, 0.0), lasting, since, memory
         )
-        k = update(k, np.where(good, depth, np.nan), variance)
+        near = within(k, depth, seen.half[a:b])
+        k = update(k, np.where(good, near, np.nan), variance)
         track.set_kalman(tracks, k)
         track.time_s[tracks] = time
-        self._mark(tracks, sensors, time, good, lasting)
+        self._mark(tracks, sensors, time, good, seen.bias[a:b])
         self._surface(tracks, time, surface, seen.surface_var[a:b], opened)
         if len(ready):
             self._judge(a, ready, sight, k)
@@ -266,9 +266,16 @@ class _Work:
         rows = self._tracks[self._b.track[a:b]]
         seen, fleet = self._b.seen, self._fleet
         return events.Sight(
-            time, seen.depth[a:b], self._b.sd[a:b], seen.surface[a:b], np.sqrt(seen.surface_var[a:b]),
-            fleet.track_base[rows], fleet.track_static[rows], fleet.track_resolution[rows],
-        )  # fmt: skip
+            time=time,
+            depth=seen.depth[a:b],
+            most=seen.depth[a:b] + seen.half[a:b],
+            sd=self._b.sd[a:b],
+            surface=seen.surface[a:b],
+            surface_sd=np.sqrt(seen.surface_var[a:b]),
+            base=fleet.track_base[rows],
+            static=fleet.track_static[rows],
+            resolution=fleet.track_resolution[rows],
+        )
 
     def _remember(self, sensors: Rows, depth: Floats) -> None:
         slot = self.sensor.slot[sensors]
@@ -277,12 +284,12 @@ class _Work:
         self.sensor.recent[sensors] = np.where(fill, depth[:, :, None], self.sensor.recent[sensors])
         self.sensor.slot[sensors] = (slot + 1) % WINDOW
 
-    def _mark(self, tracks: Rows, sensors: Rows, time: Floats, good: Bools, lasting: Floats) -> None:
+    def _mark(self, tracks: Rows, sensors: Rows, time: Floats, good: Bools, bias: Floats) -> None:
         track = self.track
         track.seen[tracks] |= good
         self.sensor.seen[sensors] |= good
         track.used_s[tracks] = np.where(good, time[:, None], track.used_s[tracks])
-        track.bias[tracks] = np.where(good, lasting, track.bias[tracks])
+        track.bias[tracks] = np.where(good, bias, track.bias[tracks])
         today = np.floor(time / DAY_S).astype(np.int64)
         new = good.any(axis=1) & (today != track.day[tracks])
         track.days[tracks] += new
@@ -312,11 +319,15 @@ class _Work:
             self.track.mode[row] = 0
             if case.verdict == events.NONE:
                 continue
+            if case.verdict == events.TAMPER:
+                self.track.tamper_s[row] = self.track.open_s[row]
             events.reset(k, at, case, float(sight.base[at]), self._fleet.prior)
             for field, value in zip(
                 (self.track.x, self.track.r, self.track.p00, self.track.p01, self.track.p11), k, strict=True
             ):
                 field[row] = value[at]
+            if case.verdict == events.TAMPER:
+                continue
             self.track.verdict[row] = case.verdict
             self.track.verdict_conf[row] = case.confidence
             self.track.verdict_before[row] = case.before

@@ -18,6 +18,8 @@ MAD_TO_SD: Final = 1.4826  # of a normal distribution
 SPIKE_FLOOR: Final = 0.012  # m: smaller jumps are no spikes
 ROOM: Final = 1.15  # layers may fill this much of the static depth before physics objects
 EXCESS_WEIGHT: Final = 0.35  # m of layer error per m that the surface stands above its rest
+RISE_S: Final = 2.5 * 86400.0
+REFILL_S: Final = 1800.0
 EXCESS_LIMIT: Final = 0.08  # m above rest: foam or a surge too strong to read through
 
 
@@ -43,6 +45,7 @@ def possible(measured: Measured, static: Floats) -> tuple[Measured, Bools]:
         measured.lasting,
         measured.half,
         measured.memory_s,
+        measured.bias,
     )
     return clean, bad.any(axis=1) | bad_surface
 
@@ -85,11 +88,13 @@ def rest_variance(surface: Floats, rest: Floats) -> Floats:
 def settle(rest: Floats, surface: Floats, static: Floats, dt_s: Floats) -> Floats:
     """Follow the quiescent height of the surface: down within a few readings, up within days.
 
-    The first surface counts at most as the static level plus 10 mm: it may be a surge.
+    The first surface counts at most as the static level plus 10 mm: it may be a surge. Below the static level
+    it follows up within half an hour: a tank fills again.
     """
     start = np.minimum(surface, static + 0.01)
     step = surface - rest
-    up = dt_s / (dt_s + 2.5 * 86400.0)
+    refilling = rest < static - 0.03
+    up = dt_s / (dt_s + np.where(refilling, REFILL_S, RISE_S))
     share = np.where(step < 0.0, 0.3, up)
     moved = rest + share * step
     out = np.where(np.isnan(rest), start, moved)

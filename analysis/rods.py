@@ -12,9 +12,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from analysis.model import Floats, Ints
+from analysis.state import Bools
 
 MISFIT_BOUND: Final = 0.02  # squared distance to a medium, in steps from water to grease, that still counts
+LEAST_WET: Final = 2  # electrodes in liquid without which no layer can be told
 CLEAR: Final = 0.12  # an electrode within this share of a pure medium counts as pure
+STRANGE: Final = 0.25  # a value further outside two media is no mixture of them
 READ_SD: Final = 0.10  # of a pitch: an interface read from a partly covered electrode
 NOISE_SD: Final = 0.04  # of a pitch: ripple and electronics
 
@@ -45,13 +48,14 @@ def rod_layers(profile: Floats, levels: Floats, pitch: Floats, first: Floats, st
     pitch, first : spacing and height of the lowest electrode's centre [m], shape (n,)
     static : height of the outlet [m], stands in for the surface where the whole rod is submerged
 
-    A layer thinner than a pitch is an interval from nothing to a pitch: within one electrode, grease between
-    water and air cannot be told from their mixture.
+    Grease thinner than a pitch is an interval of a pitch, unless two neighbours each hold one of its faces:
+    within one electrode, grease between water and air cannot be told from their mixture.
     """
     usable = np.isfinite(profile)
     count = _length(usable)
     bounds = _segment(profile, levels, usable)
     rows = np.arange(len(profile))
+    bounds, paired = _hidden_grease(profile, levels, bounds, rows)
     solids = _interface(profile, levels, bounds[0], rows, 0, first, pitch)
     bottom = _interface(profile, levels, bounds[1], rows, 1, first, pitch)
     top = _interface(profile, levels, bounds[2], rows, 2, first, pitch)
@@ -63,16 +67,17 @@ def rod_layers(profile: Floats, levels: Floats, pitch: Floats, first: Floats, st
     height = np.where(whole, np.maximum(static, reach), surface.height)
     surface_half = np.where(whole, pitch, surface.half)
     fog = np.where(direct, 0.0, height - bottom.height)
-    thin = fog <= pitch
+    thin = (fog <= pitch) & ~paired
     fog_half = np.where(thin, pitch / 2, np.sqrt(surface_half**2 + bottom.half**2))
-    fog = np.where(thin, pitch / 2, fog)
+    fog = np.where(thin, np.where(direct, pitch / 2, 0.7 * pitch), fog)
     low = bounds[0] == 0  # no electrode in solids
     roof = np.maximum(solids.height + solids.half, 1e-3)
     sol = np.where(low, roof / 2, np.maximum(solids.height, 0.0))
     sol_half = np.where(low, roof / 2, solids.half)
     seen = (usable.sum(axis=1) >= np.maximum(0.5 * count, 2)) & np.isfinite(pitch)
-    wet = seen & (bounds[2] > 0)
-    depth = np.stack([np.where(wet, fog, np.nan), np.where(seen & np.isfinite(levels[:, 0]), sol, np.nan)], 1)
+    wet = seen & (bounds[2] >= LEAST_WET)
+    told = np.stack([wet, wet & np.isfinite(levels[:, 0])], axis=1)
+    depth = np.where(told, np.stack([fog, sol], axis=1), np.nan)
     half = np.stack([fog_half, sol_half], axis=1)
     noise = (NOISE_SD * pitch)[:, None] ** 2 * np.array([2.0, 1.0])
     return RodLayers(
@@ -120,6 +125,31 @@ def _segment(profile: Floats, levels: Floats, usable: np.ndarray) -> tuple[Ints,
     return starts[0][rows, bottom], bottom, top
 
 
+def _hidden_grease(
+    profile: Floats, levels: Floats, bounds: tuple[Ints, Ints, Ints], rows: Ints
+) -> tuple[tuple[Ints, Ints, Ints], Bools]:
+    """Find grease that covers no electrode wholly: water and grease on one, grease and air on the next.
+
+    Returns the bounds and where both of its faces are read from such a pair.
+    """
+    solids, bottom, top = bounds
+    width = profile.shape[1]
+    water, fog, air = levels[:, 1], levels[:, 2], levels[:, 3]
+
+    def at(index: Ints) -> Floats:
+        return np.where((index >= 0) & (index < width), profile[rows, np.clip(index, 0, width - 1)], np.nan)
+
+    def pair(lower: Ints) -> Bools:
+        part = (at(lower) - water) / (fog - water)
+        greasy = (at(lower + 1) - air) / (fog - air)
+        return np.asarray((part > 2 * CLEAR) & (part < 1.0) & (greasy > 0.2) & (greasy < 1.0 + STRANGE))
+
+    below, here = pair(bottom - 1), pair(bottom)
+    direct = bottom == top
+    top = np.where(direct & below, bottom + 1, np.where(direct & here, bottom + 2, top))
+    return (solids, bottom, top), np.asarray((below & (top == bottom + 1)) | (here & (top <= bottom + 2)))
+
+
 def _interface(
     profile: Floats, levels: Floats, index: Ints, rows: Ints, lower: int, first: Floats, pitch: Floats
 ) -> _Interface:
@@ -132,8 +162,10 @@ def _interface(
     under = np.clip(index - 1, 0, width - 1)
     upper = (profile[rows, inside] - below) / step
     under_share = (profile[rows, under] - below) / step
-    upper = np.where((index < width) & np.isfinite(upper), np.clip(upper, 0.0, 1.0), 1.0)
-    under_share = np.where((index > 0) & np.isfinite(under_share), np.clip(under_share, 0.0, 1.0), 0.0)
+    mixed = (index < width) & (upper > -STRANGE) & (upper < 1.0)
+    upper = np.where(mixed, np.maximum(upper, 0.0), 1.0)
+    mixed = (index > 0) & (under_share > 0.0) & (under_share < 1.0 + STRANGE)
+    under_share = np.where(mixed, np.minimum(under_share, 1.0), 0.0)
     upper = np.where(upper > 1.0 - CLEAR, 1.0, upper)
     under_share = np.where(under_share < CLEAR, 0.0, under_share)
     partial = (upper < 1.0) | (under_share > 0.0)

@@ -34,6 +34,10 @@ ECHO_SD_S: Final = 4e-6  # s, resolution of a two-way travel time
 ECHO_SPEED: Final = 0.015  # relative, unknown sound speed in hydrated grease
 WATER_SPEED: Final = 0.002  # relative, temperature gradient along the path
 SURFACE_SD: Final = 0.004  # m
+MEMORY_S: Final = 6 * 3600.0  # s: a meal's surge, a stratified tank
+ROD_MEMORY_S: Final = 86400.0  # s: a bound between two electrodes counts once a day
+ROD_BIAS: Final = 0.05  # of a pitch: levels and mounting
+ROD_HALF_BIAS: Final = 0.35  # of a half width
 PRESSURE_SD: Final = 0.030  # m: grease floating on top leaves the head short of the surface
 
 
@@ -43,7 +47,7 @@ class Measured:
 
     ``depth``, ``variance``, ``lasting`` and ``half`` have shape (n, 2): FOG, solids. Where ``half`` > 0 the
     layer is only known to lie within ``depth`` ± ``half`` (between electrodes, below a device's minimum).
-    ``level_only`` marks a surface that comes from pressure: good to see a drawdown, too coarse for more.
+    ``memory_s`` is how long the lasting part stays the same [s]; ``bias`` is the part of it that never goes [m²].
     """
 
     surface: Floats
@@ -53,6 +57,7 @@ class Measured:
     lasting: Floats
     half: Floats
     memory_s: Floats
+    bias: Floats
 
 
 def water_sound(water_c: Floats) -> Floats:
@@ -130,6 +135,8 @@ class _Sheet:
     """Collects what the principles say, the surer first; a later one only fills what is still unknown."""
 
     def __init__(self, count: int) -> None:
+        self.memory_s = np.full((count, 2), MEMORY_S)
+        self.bias = np.zeros((count, 2))
         self.surface = np.full(count, np.nan)
         self.surface_var = np.full(count, np.nan)
         self.depth = np.full((count, 2), np.nan)
@@ -142,8 +149,18 @@ class _Sheet:
         self.surface = np.where(new, value, self.surface)
         self.surface_var = np.where(new, variance, self.surface_var)
 
-    def add(self, depth: Floats, variance: Floats, lasting: Floats | float, half: Floats | float) -> None:
+    def add(
+        self,
+        depth: Floats,
+        variance: Floats,
+        lasting: Floats | float,
+        half: Floats | float,
+        bias: Floats | float,
+        memory_s: float = MEMORY_S,
+    ) -> None:
         new = np.isnan(self.depth) & np.isfinite(depth)
+        self.bias = np.where(new, bias, self.bias)
+        self.memory_s = np.where(new, memory_s, self.memory_s)
         self.depth = np.where(new, depth, self.depth)
         self.variance = np.where(new, variance, self.variance)
         self.lasting = np.where(new, lasting, self.lasting)
@@ -167,21 +184,26 @@ def measure(batch: ReadingBatch, geometry: SensorGeometry) -> Measured:
     fog_s, solids_s = _column(batch, "echo_fog_s"), _column(batch, "echo_solids_s")
     if fog_s is not None or solids_s is not None:
         tank = _column(batch, "tank_c")
-        sheet.add(*echo(_or(fog_s, blank), _or(solids_s, blank), geometry.sonar, _or(tank, blank)), 0.0)
+        depth, variance, lasting = echo(
+            _or(fog_s, blank), _or(solids_s, blank), geometry.sonar, _or(tank, blank)
+        )
+        sheet.add(depth, variance, lasting, 0.0, lasting)
     if rods is not None:
-        sheet.add(rods.depth, rods.variance, rods.lasting, rods.half)
+        bias = (ROD_BIAS * geometry.pitch[:, None]) ** 2 + (rods.half * ROD_HALF_BIAS) ** 2
+        sheet.add(rods.depth, rods.variance, rods.lasting, rods.half, bias, ROD_MEMORY_S)
     fog, solids = _column(batch, "fog_depth_m"), _column(batch, "solids_depth_m")
     if fog is not None or solids is not None:
-        sheet.add(*device_depths(_or(fog, blank), _or(solids, blank), geometry.min_layer))
+        depth, variance, lasting, half = device_depths(
+            _or(fog, blank), _or(solids, blank), geometry.min_layer
+        )
+        sheet.add(depth, variance, lasting, half, lasting + half**2 / 6, ROD_MEMORY_S)
     pressure = _column(batch, "pressure_pa")
     if pressure is not None:
         sheet.add_surface(*head(pressure, geometry.pressure))
-    memory = np.full((count, 2), 0.25 * 86400.0)
-    if rods is not None:
-        memory[np.isfinite(rods.depth)] = 86400.0
     return Measured(
-        sheet.surface, sheet.surface_var, sheet.depth, sheet.variance, sheet.lasting, sheet.half, memory
-    )
+        sheet.surface, sheet.surface_var, sheet.depth, sheet.variance, sheet.lasting, sheet.half,
+        sheet.memory_s, sheet.bias,
+    )  # fmt: skip
 
 
 def _or(column: Floats | None, blank: Floats) -> Floats:
@@ -193,13 +215,23 @@ def _interfaces(sheet: _Sheet, batch: ReadingBatch, blank: Floats) -> None:
     if bottom is None and top is None:
         return
     depth, variance = two_interface(sheet.surface, _or(bottom, blank), _or(top, blank))
-    sheet.add(depth, variance, INTERFACE_BIAS**2, 0.0)
+    sheet.add(depth, variance, INTERFACE_BIAS**2, 0.0, INTERFACE_BIAS**2)
 
 
 def _rods(batch: ReadingBatch, geometry: SensorGeometry) -> RodLayers | None:
     if batch.profile.size == 0:
         return None
-    sent = np.isfinite(batch.profile).any(axis=1)
-    if not sent.any():
+    sent = np.flatnonzero(np.isfinite(batch.profile).any(axis=1) & np.isfinite(geometry.pitch))
+    if not len(sent):
         return None
-    return rod_layers(batch.profile, geometry.levels, geometry.pitch, geometry.first, geometry.static)
+    found = rod_layers(
+        batch.profile[sent], geometry.levels[sent], geometry.pitch[sent], geometry.first[sent],
+        geometry.static[sent],
+    )  # fmt: skip
+    count = len(batch.time_s)
+    if len(sent) == count:
+        return found
+    out = RodLayers(*[np.full((count, *part.shape[1:]), np.nan) for part in found])
+    for whole, part in zip(out, found, strict=True):
+        whole[sent] = part
+    return out

@@ -37,6 +37,7 @@ class SensorState:
     seen: Bools  # (sensors, 2): has ever seen the layer
     level_s: Floats  # first level value of any kind, NaN never
     inlet_c: Floats
+    inlet_s: Floats  # last reading with an inlet temperature
     hot: Ints  # 0 none, 1 possible, 2 confirmed
     hot_start_s: Floats
     hot_end_s: Floats
@@ -57,7 +58,7 @@ class TrackState:
     p11: Floats
     seen: Bools
     used_s: Floats  # (tracks, 2): time of the last value taken in
-    bias: Floats  # (tracks, 2): lasting variance of that value [m²], no number of readings removes it
+    bias: Floats  # (tracks, 2): variance of that value's errors that no number of readings removes [m²]
     last_s: Floats
     rest: Floats  # quiescent height of the surface [m], NaN unknown
     day: Ints  # last day (of the epoch) with a good value
@@ -71,6 +72,7 @@ class TrackState:
     before_s: Floats
     end_s: Floats
     lowest: Floats
+    lowest_s: Floats
     lows: Ints
     after: Floats  # (tracks, 2, AFTER)
     after_count: Ints

@@ -60,9 +60,16 @@ class Present:
         self.weight = np.broadcast_to(_WEIGHTS, self.depth.shape)
 
     def crossed(self, t: Floats, diffusion: Floats) -> Floats:
-        """P(passed the limit by ``t`` [day] from now), shape (n,); present excess counts as passed."""
-        f = passage(t[:, None], self.limit - self.depth, self.rate, self.rate_var, diffusion[:, None])
-        return np.asarray((f * self.weight).sum(axis=1))
+        """P(passed the limit by ``t`` [day] from now), shape (n,) or (n, m) as ``t``; excess counts as passed."""
+        when = t.reshape(len(t), -1, 1)
+        f = passage(
+            when,
+            (self.limit - self.depth)[:, None, :],
+            self.rate[:, None, :],
+            self.rate_var[:, None, :],
+            diffusion[:, None, None],
+        )
+        return np.asarray((f * self.weight[:, None, :]).sum(axis=2)).reshape(t.shape)
 
 
 def quantiles(
@@ -83,20 +90,18 @@ def quantiles(
     """
     present = Present(depth, var, rate, rate_var, cov, limit)
     now = present.crossed(np.zeros_like(depth), diffusion)
-    out = np.full((len(depth), len(levels)), np.nan)
     end = present.crossed(np.full_like(depth, HORIZON_DAYS), diffusion)
+    wanted = np.array(levels)
     low = np.zeros((len(depth), len(levels)))
-    high = np.full((len(depth), len(levels)), HORIZON_DAYS)
+    high = np.full_like(low, HORIZON_DAYS)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        for column, level in enumerate(levels):
-            above = present.crossed(middle[:, column], diffusion) >= level
-            high[:, column] = np.where(above, middle[:, column], high[:, column])
-            low[:, column] = np.where(above, low[:, column], middle[:, column])
-    past = _past(depth, var, rate, rate_var, cov, limit, age, levels)
-    for column, level in enumerate(levels):
-        ahead = np.where(end >= level, high[:, column], np.nan)
-        out[:, column] = np.where(now >= level, np.minimum(past[:, column], 0.0), ahead)
+        above = present.crossed(middle, diffusion) >= wanted
+        high = np.where(above, middle, high)
+        low = np.where(above, low, middle)
+    past = _past(depth, var, rate, rate_var, cov, limit, age, wanted)
+    ahead = np.where(end[:, None] >= wanted, high, np.nan)
+    out = np.where(now[:, None] >= wanted, np.minimum(past, 0.0), ahead)
     return np.fmax.accumulate(out, axis=1) if out.size else out
 
 
@@ -108,26 +113,23 @@ def _past(
     cov: Floats,
     limit: Floats,
     age: Floats,
-    levels: tuple[float, ...],
+    levels: Floats,
 ) -> Floats:
     """Quantiles of the instant at which a path already over passed the limit [day, negative], (n, levels).
 
     P(passed by -s) = P(depth - rate s > limit), a normal in closed form, inverted by bisection.
     """
-    n = len(depth)
     speed = np.maximum(rate, np.maximum(0.05 * np.sqrt(np.maximum(rate_var, 0.0)), 1e-6))
     longest = np.where(np.isfinite(age), np.maximum(age, 0.0), HORIZON_DAYS)
-    out = np.zeros((n, len(levels)))
-    for column, level in enumerate(levels):
-        low, high = np.zeros(n), longest.copy()
-        for _ in range(_HALVINGS):
-            s = (low + high) / 2
-            spread = np.sqrt(np.maximum(var - 2 * cov * s + rate_var * s * s, 1e-12))
-            still = ndtr((depth - speed * s - limit) / spread) >= level
-            low = np.where(still, s, low)
-            high = np.where(still, high, s)
-        out[:, column] = -low
-    return out
+    low = np.zeros((len(depth), len(levels)))
+    high = np.broadcast_to(longest[:, None], low.shape)
+    for _ in range(_HALVINGS):
+        s = (low + high) / 2
+        spread = np.sqrt(np.maximum(var[:, None] - 2 * cov[:, None] * s + rate_var[:, None] * s * s, 1e-12))
+        still = ndtr(((depth - limit)[:, None] - speed[:, None] * s) / spread) >= levels
+        low = np.where(still, s, low)
+        high = np.where(still, high, s)
+    return -low
 
 
 def interval(

@@ -214,12 +214,14 @@ class Core:
         due = sorted(self.interceptors if sweep else touched)
         if not due:
             return
+        cards: dict[str, Json] = {}
         for one in self._estimates.assess(instant_us / 1e6, interceptors=due):
             self._latest[one.interceptor] = one
             line = assessment_line(one)
             if one.interceptor in midnight:
                 self.desk.journal(instant_us, "assessment", one.interceptor, line)
-            self.store.ledger.put_latest(one.interceptor, instant_us, self._card(one, line))
+            cards[one.interceptor] = self._card(one, line)
+        self.store.ledger.put_latest(instant_us, cards)
         for interceptor in due:
             self._apply(decide(self.situation(interceptor), instant_us, self.rules.policy), instant_us)
         if midnight or instant_us % DAY_US == 0:

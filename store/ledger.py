@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
@@ -27,7 +27,7 @@ from store.records import (
     PumpOutRecord,
     SignIn,
 )
-from store.rows import as_record, as_row, upsert
+from store.rows import as_record, as_row, upsert, upsert_all
 
 if TYPE_CHECKING:
     from store.sql import SqlStore
@@ -188,10 +188,13 @@ class SqlLedger:
         table = schema.frequency_proposals
         return self._newest(FrequencyProposal, table, table.c.at_us, interceptor, None)
 
-    def put_latest(self, interceptor: str, at_us: int, body: Json) -> None:
-        """Rewrite an interceptor's newest assessment."""
-        row = {"interceptor": interceptor, "at_us": at_us, "body": _text(body)}
-        upsert(self._store.writer, schema.latest, row)
+    def put_latest(self, at_us: int, bodies: Mapping[str, Json]) -> None:
+        """Rewrite the newest assessments of these interceptors."""
+        rows = [
+            {"interceptor": interceptor, "at_us": at_us, "body": _text(body)}
+            for interceptor, body in bodies.items()
+        ]
+        upsert_all(self._store.writer, schema.latest, rows)
 
     def latest(self, interceptor: str | None = None) -> dict[str, tuple[int, Json]]:
         """The newest assessment by interceptor."""

@@ -6,7 +6,7 @@ reads outside a transaction may come from any thread and see the last commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -162,7 +162,7 @@ class Ledger(Protocol):
     def frequency_proposals(self, *, interceptor: str | None = None) -> list[FrequencyProposal]: ...
 
     # assessments: at most one a day and interceptor, in the journal too; `latest` is rewritten at every decision
-    def put_latest(self, interceptor: str, at_us: int, body: Json) -> None: ...
+    def put_latest(self, at_us: int, bodies: Mapping[str, Json]) -> None: ...
     def latest(self, interceptor: str | None = None) -> dict[str, tuple[int, Json]]: ...
 
     def enqueue(self, item: OutboxItem) -> None:

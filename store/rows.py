@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -47,14 +48,23 @@ def as_record(kind: type[R], row: Mapping[str, Any]) -> R:
 
 def upsert(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> bool:
     """Insert a row, or update the one with its primary key; False where it already was just so."""
-    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    return connection.execute(_upsert(table, connection.dialect.name), dict(row)).rowcount > 0
+
+
+def upsert_all(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert or update many rows of one table."""
+    if rows:
+        connection.execute(_upsert(table, connection.dialect.name), [dict(row) for row in rows])
+
+
+@cache
+def _upsert(table: sa.Table, dialect: str) -> sa.Insert:
+    """The statement, made once a table: making it costs more than running it."""
+    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
     keys = [column.name for column in table.primary_key]
-    rest = [name for name in row if name not in keys]
-    statement = insert(table).values(**row)
+    statement = insert(table).values({column.name: sa.bindparam(column.name) for column in table.columns})
+    rest = [column.name for column in table.columns if column.name not in keys]
     differs = sa.or_(*(table.c[name].is_distinct_from(statement.excluded[name]) for name in rest))
-    changed = connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=keys, set_={name: statement.excluded[name] for name in rest}, where=differs
-        )
+    return statement.on_conflict_do_update(
+        index_elements=keys, set_={name: statement.excluded[name] for name in rest}, where=differs
     )
-    return changed.rowcount > 0

@@ -48,8 +48,9 @@ def rod_layers(profile: Floats, levels: Floats, pitch: Floats, first: Floats, st
     pitch, first : spacing and height of the lowest electrode's centre [m], shape (n,)
     static : height of the outlet [m], stands in for the surface where the whole rod is submerged
 
-    Grease thinner than a pitch is an interval of a pitch, unless two neighbours each hold one of its faces:
-    within one electrode, grease between water and air cannot be told from their mixture.
+    Grease thinner than a pitch is an interval of half a pitch, unless two neighbours each hold one of its
+    faces: within one electrode, grease between water and air cannot be told from their mixture but by the
+    height of the outlet.
     """
     usable = np.isfinite(profile)
     count = _length(usable)
@@ -68,9 +69,9 @@ def rod_layers(profile: Floats, levels: Floats, pitch: Floats, first: Floats, st
     surface_half = np.where(whole, pitch, surface.half)
     fog = np.where(direct, 0.0, height - bottom.height)
     thin = (fog <= pitch) & ~paired
-    fog_half = np.where(thin, pitch / 2, np.sqrt(surface_half**2 + bottom.half**2))
-    fog = np.where(thin, np.where(direct, pitch / 2, 0.7 * pitch), fog)
-    low = bounds[0] == 0  # no electrode in solids
+    fog_half = np.where(thin, pitch / 4, np.sqrt(surface_half**2 + bottom.half**2))
+    fog = np.where(thin, _thin(surface.height, fog, levels, static, pitch), fog)
+    low = (bounds[0] == 0) & (solids.half > 0)  # no electrode in solids, nor partly
     roof = np.maximum(solids.height + solids.half, 1e-3)
     sol = np.where(low, roof / 2, np.maximum(solids.height, 0.0))
     sol_half = np.where(low, roof / 2, solids.half)
@@ -88,6 +89,18 @@ def rod_layers(profile: Floats, levels: Floats, pitch: Floats, first: Floats, st
         (READ_SD * pitch)[:, None] ** 2 + half**2 / 3,
         half,
     )
+
+
+def _thin(surface: Floats, fog: Floats, levels: Floats, static: Floats, pitch: Floats) -> Floats:
+    """Grease within about one electrode [m], from the liquid it keeps off the electrodes below the outlet.
+
+    As seen by the electrodes a layer f counts as a part c of water and 1 - c of air; with the surface at the
+    static level, f = (static - (surface - (1 - c) fog)) / (1 - c).
+    """
+    water, grease, air = levels[:, 1], levels[:, 2], levels[:, 3]
+    lost = 1.0 - (grease - air) / (water - air)
+    depth = (static - (surface - lost * fog)) / lost
+    return np.asarray(np.minimum(np.maximum(depth, pitch / 4), 0.9 * pitch))
 
 
 def _length(usable: np.ndarray) -> Ints:

@@ -165,10 +165,12 @@ class SqlStore:
     def close(self) -> None:
         """Fold the log into the file and close every connection."""
         with self._lock:
-            with suppress(sqlite3.Error):
-                self.raw(self._writer).execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            for connection in (*self._readers, self._writer):
+            for connection in self._readers:  # first: the checkpoint waits for whoever still reads
                 connection.invalidate()
                 connection.close()
             self._readers.clear()
+            with suppress(sqlite3.Error):
+                self.raw(self._writer).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._writer.invalidate()
+            self._writer.close()
             self._engine.dispose()

@@ -129,7 +129,7 @@ def detail(service: Service, identity: str) -> Detail | None:
     (one,) = shelf.interceptors
     site, situation = shelf.sites[one.site], shelf.situations[identity]
     reader = Reader(site.units, site.timezone)
-    facts = Facts.of(situation, now_us, Policy())
+    facts = Facts(situation, now_us, Policy())
     at_us, line = shelf.latest.get(identity, (0, {}))
     samples = service.store.ledger.core_samples(interceptor=identity)
     fraction, sd, p_over = line.get("fraction"), line.get("fraction_sd"), line.get("p_over_limit")

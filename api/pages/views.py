@@ -213,7 +213,7 @@ def _sparks(service: Service, interceptors: int) -> dict[str, list[float | None]
 
 def _row(shelf: Shelf, one: Interceptor, now_us: int, spark: list[float | None]) -> Row:
     situation = shelf.situations[one.id]
-    facts = Facts.of(situation, now_us, Policy())
+    facts = Facts(situation, now_us, Policy())
     site = shelf.sites[one.site]
     reader = Reader(site.units, site.timezone)
     _, line = shelf.latest.get(one.id, (0, {}))

@@ -42,6 +42,7 @@ from store.records import (
     StoredReading,
 )
 
+FIRST_INSTANT: Final = "first_instant_us"
 LAST_INSTANT: Final = "last_instant_us"
 HISTORY_VERSION: Final = "history_version"
 SWEEP_US: Final = 3_600_000_000  # rules of time alone (silence, due dates, offers) are looked at hourly
@@ -307,6 +308,9 @@ class Core:
         self._read_registry()
         self._version = self._stored_version()
         if kept is None:
+            with self.desk.transaction():
+                self.store.ledger.set_meta(FIRST_INSTANT, str(self._last_us))
+                self.store.ledger.set_meta(LAST_INSTANT, str(self._last_us))
             return
         self._estimates.rebuild(received_before_us=self._last_us)
         for one in self._estimates.assess(self._last_us / 1e6):

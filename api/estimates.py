@@ -132,7 +132,7 @@ class Estimates:
         ids = [s.id for s, owner in zip(self.fleet.sensors, self._owner, strict=True) if owner == who]
         rows = self._history.readings(
             ids,
-            since_us=0 if not usable else round(since_s * 1e6) + 1,
+            since_us=round(since_s * 1e6) + 1 if np.isfinite(since_s) else 0,
             until_us=2**62,
             received_before_us=received_before_us,
         )

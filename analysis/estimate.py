@@ -113,14 +113,14 @@ def predict(k: Kalman, dt: Floats, q: Diffusion) -> Kalman:
 def update(k: Kalman, z: Floats, variance: Floats) -> Kalman:
     """Take in depths ``z`` of ``variance`` [m²]; where ``z`` is NaN the state stays as it is.
 
-    An innovation beyond 4 sd is drawn in to 4 sd by raising its variance: one wild value moves the state
-    little, a persistent one goes on moving it.
+    An innovation beyond 4 sd moves the state as one of 4 sd does: one wild value moves it little, a lasting
+    change goes on moving it.
     """
     innovation = z - k.x
     there = np.isfinite(innovation)
     innovation = np.where(there, innovation, 0.0)
     s = k.p00 + np.where(there, variance, 1.0)
-    s = np.maximum(s, innovation * innovation / 16.0)
+    s = np.maximum(s, np.abs(innovation) * np.sqrt(s) / 4.0)
     gain0 = np.where(there, k.p00 / s, 0.0)
     gain1 = np.where(there, k.p01 / s, 0.0)
     return Kalman(

@@ -114,7 +114,7 @@ def step(fleet: Fleet, state: FleetState, batch: ReadingBatch) -> tuple[FleetSta
     """Fold a batch of readings, in any order, into the state; the given state stays as it is.
 
     Readings of one instant go in order of their sensor. A reading older than its interceptor's newest folded
-    one is left out: late data is folded again from a checkpoint (:func:`put`, :func:`newest`).
+    one, or of that very sensor and instant, is left out: late data is folded again from a checkpoint (:func:`put`, :func:`newest`).
 
     Raises
     ------
@@ -123,7 +123,10 @@ def step(fleet: Fleet, state: FleetState, batch: ReadingBatch) -> tuple[FleetSta
     """
     _check(fleet, batch)
     owner = fleet.sensor_interceptor[batch.sensor]
-    keep = batch.time_s >= state.interceptor.newest_s[owner]
+    newest_s = state.interceptor.newest_s[owner]
+    keep = (batch.time_s > newest_s) | (batch.time_s == newest_s) & ~(
+        state.sensor.last_s[batch.sensor] >= batch.time_s
+    )
     order = np.lexsort((batch.sensor, batch.time_s, owner))
     order = order[keep[order]]
     if not len(order):
@@ -260,7 +263,7 @@ class _Work:
         if len(ready):
             self._judge(a, ready, sight, k)
         self._wait(a, b)
-        return np.asarray(spike.any(axis=1))
+        return np.asarray(spike.any(axis=1) & ~opened)
 
     def _sight(self, a: int, b: int, time: Floats) -> events.Sight:
         rows = self._tracks[self._b.track[a:b]]

@@ -101,8 +101,7 @@ def quantiles(
         low = np.where(above, low, middle)
     past = _past(depth, var, rate, rate_var, cov, limit, age, wanted)
     ahead = np.where(end[:, None] >= wanted, high, np.nan)
-    out = np.where(now[:, None] >= wanted, np.minimum(past, 0.0), ahead)
-    return np.fmax.accumulate(out, axis=1) if out.size else out
+    return np.where(now[:, None] >= wanted, np.minimum(past, 0.0), ahead)
 
 
 def _past(

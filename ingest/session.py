@@ -231,6 +231,9 @@ class Session:
         return True
 
     def _note_end(self, lasted: float) -> None:
+        if self._stopping.is_set():
+            self._status = replace(self._status, connected=False, detail="stopped")
+            return
         if self._refused:
             self._say(False, f"{self._address} refused the connection: {self._refused}{_hint(self._refused)}")
             return

@@ -140,7 +140,9 @@ def test_live_and_replay_decide_the_same(tmp_path: Path, broker: EmbeddedBroker)
     assert any(one["type"] == "order" for one in live)
 
 
-def replay(folder: Path, settings: Settings, fleet: Fleet, first_us: int, until_us: int) -> list[dict[str, object]]:
+def replay(
+    folder: Path, settings: Settings, fleet: Fleet, first_us: int, until_us: int
+) -> list[dict[str, object]]:
     store = open_store(folder / "replayed", durable=False)
     out = io.BytesIO()
     try:

@@ -9,15 +9,30 @@ from typing import Any, Final
 import msgspec
 import structlog
 from fastapi.exceptions import RequestValidationError
+from markupsafe import escape
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from store.ports import StoreError, StoreFull
 from store.records import Json
 
 MEDIA_TYPE: Final = "application/problem+json"
 _log = structlog.get_logger("quarterline.http")
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title} · Quarterline</title>
+<link rel="stylesheet" href="/static/quarterline.css">
+</head>
+<body>
+<main><section class="card sign-in"><h1>{title}</h1><p>{detail}</p>
+<p><a href="/">All interceptors</a></p></section></main>
+</body>
+</html>
+"""
 
 
 class ProblemError(Exception):
@@ -83,8 +98,11 @@ def respond(error: ProblemError, path: str, extra: Mapping[str, Any] | None = No
 
 
 def on_problem(request: Request, error: Exception) -> Response:
-    """Handler of :class:`ProblemError`."""
+    """Handler of :class:`ProblemError`: a page for a browser outside the API, else problem details."""
     assert isinstance(error, ProblemError)
+    if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
+        page = _PAGE.format(title=HTTPStatus(error.status).phrase, detail=escape(error.detail))
+        return HTMLResponse(page, status_code=error.status, headers=error.headers)
     return respond(error, request.url.path)
 
 
@@ -96,7 +114,7 @@ def on_http(request: Request, error: Exception) -> Response:
         405: f"{request.method} is not possible here",
     }
     detail = details.get(error.status_code, error.detail)
-    return respond(ProblemError(error.status_code, detail, headers=error.headers), request.url.path)
+    return on_problem(request, ProblemError(error.status_code, detail, headers=error.headers))
 
 
 def on_invalid(request: Request, error: Exception) -> Response:
@@ -104,7 +122,7 @@ def on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = [(_field(one["loc"]), _lower(one["msg"])) for one in error.errors()]
     detail = "; ".join(f"{field}: {expected}" for field, expected in found)
-    return respond(ProblemError(422, detail, errors=found), request.url.path)
+    return on_problem(request, ProblemError(422, detail, errors=found))
 
 
 def on_store(request: Request, error: Exception) -> Response:

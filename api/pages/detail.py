@@ -305,9 +305,9 @@ def _order(
         if stopped and not done:
             break
         mark = "now" if state == one.state and state != "closed" else "done" if done else "open"
-        steps.append(Step(state.capitalize(), _stamp(way.get(state), reader), mark))
+        steps.append(Step(state.capitalize(), reader.moment(way.get(state)), mark))
     if stopped:
-        steps.append(Step(one.state.capitalize(), _stamp(way.get(one.state), reader), "stopped"))
+        steps.append(Step(one.state.capitalize(), reader.moment(way.get(one.state)), "stopped"))
     due = "immediately" if one.due == "immediately" else reader.day(datetime.fromisoformat(one.due).date())
     return OrderView(
         id=one.id,
@@ -323,13 +323,6 @@ def _order(
         steps=tuple(steps),
         open=one.state not in ("closed", "declined", "cancelled"),
     )
-
-
-def _stamp(at_us: int | None, reader: Reader) -> str:
-    if at_us is None:
-        return ""
-    here = reader.local(at_us)
-    return f"{reader.short_day(here.date())} {here:%H:%M}"
 
 
 def _alerts(alerts: Sequence[Alert], reader: Reader) -> tuple[AlertView, ...]:

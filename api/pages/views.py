@@ -346,9 +346,9 @@ def _told(service: Service, shelf: Shelf) -> tuple[Told, ...]:
         site = owner.get(entry.interceptor or "")
         text, tone = sentence(entry, names, Reader(site.units if site else "si", "UTC"))
         if text:
-            at = Reader(site.units, site.timezone).at(entry.at_us) if site else NONE
+            at = Reader(site.units, site.timezone).moment(entry.at_us) if site else NONE
             told.append(Told(at, entry.interceptor, site.name if site else "", text, tone))
-    return tuple(told[:14])
+    return tuple(told[:12])
 
 
 def sentence(entry: JournalEntry, haulers: Mapping[str, str], reader: Reader) -> tuple[str, str]:

@@ -113,6 +113,13 @@ class Reader:
         here = self.local(at_us)
         return f"{self.day(here.date())} {here:%H:%M}"
 
+    def moment(self, at_us: int | None) -> str:
+        """An instant of these days: without the year; empty where there is none."""
+        if at_us is None:
+            return ""
+        here = self.local(at_us)
+        return f"{self.short_day(here.date())} {here:%H:%M}"
+
     def day(self, day: date) -> str:
         """A date: month first where people read it so."""
         month = _MONTHS[day.month - 1]

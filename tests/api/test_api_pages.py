@@ -105,6 +105,17 @@ def test_an_interceptor_without_anything_says_what_to_do(client: Client, fleet: 
     assert client("read-only").get("/interceptors/nowhere").status_code == 404
 
 
+def test_a_browser_gets_a_page_for_a_problem_and_a_program_its_details(client: Client, fleet: Any) -> None:
+    asker = client("read-only")
+    page = asker.get("/interceptors/<b>", headers={"Accept": "text/html"})
+    assert page.status_code == 404
+    assert page.headers["content-type"].startswith("text/html")
+    assert "there is no interceptor &#39;&lt;b&gt;&#39;" in page.text
+    assert asker.get("/interceptors/x").headers["content-type"] == "application/problem+json"
+    api = asker.get("/api/v1/sites/x", headers={"Accept": "text/html"})
+    assert api.headers["content-type"] == "application/problem+json"
+
+
 def test_a_part_of_a_page_is_the_page_without_its_frame(client: Client, history: Any) -> None:
     asker = client("manager")
     for path in ("/", "/interceptors/luigi-gi1"):

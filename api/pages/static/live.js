@@ -11,6 +11,7 @@
   let waiting = null;
   let busy = false;
   let shown = null;
+  let last = 0;
 
   function say(state, words) {
     light.className = "live " + state;
@@ -21,6 +22,7 @@
     waiting = null;
     if (busy || document.hidden) return;
     busy = true;
+    last = Date.now();
     try {
       const answer = await fetch(address, { headers: { Accept: "text/html" }, credentials: "same-origin" });
       if (answer.redirected) { window.location.assign("/sign-in"); return; }
@@ -37,9 +39,9 @@
 
   function replace(text) {
     const focused = document.activeElement ? document.activeElement.id : "";
-    const places = [...view.querySelectorAll(".scroll")].map((one) => [one.scrollLeft, one.scrollTop]);
+    const places = [...view.querySelectorAll(".scroll, .plot")].map((one) => [one.scrollLeft, one.scrollTop]);
     view.innerHTML = text;  // rendered and escaped by the server that sent this page
-    view.querySelectorAll(".scroll").forEach((one, i) => {
+    view.querySelectorAll(".scroll, .plot").forEach((one, i) => {
       if (places[i]) { one.scrollLeft = places[i][0]; one.scrollTop = places[i][1]; }
     });
     const again = focused ? document.getElementById(focused) : null;
@@ -47,8 +49,11 @@
   }
 
   function soon() {
-    if (waiting === null) waiting = window.setTimeout(refresh, 400);
+    if (waiting !== null) return;
+    waiting = window.setTimeout(refresh, Math.max(250, last + 1500 - Date.now()));  // however fast events come
   }
+
+  for (const plot of view.querySelectorAll(".plot")) plot.scrollLeft = plot.scrollWidth;  // narrow: the newest first
 
   const source = new EventSource(view.dataset.live);
   source.onopen = () => say("on", "Live");

@@ -72,7 +72,7 @@ def demo(
     mqtt_port: Annotated[
         int, typer.Option(help="Port of the embedded broker.", envvar="QUARTERLINE_DEMO_MQTT_PORT")
     ] = 18830,
-    day_s: Annotated[float, typer.Option(help="Real seconds a simulated day takes.", min=1.0)] = 4.0,
+    day_s: Annotated[float, typer.Option(help="Real seconds a simulated day takes.", min=1.0)] = 5.0,
     stop_after_s: Annotated[
         float | None, typer.Option(help="Stop by itself after so many real seconds.")
     ] = None,

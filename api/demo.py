@@ -53,7 +53,7 @@ class DemoSettings:
     seed: int = 1
     port: int = 8080
     mqtt_port: int = 18830
-    day_s: float = 4.0
+    day_s: float = 5.0
     stop_after_s: float | None = None
     until_closed: bool = False
 
@@ -154,6 +154,7 @@ sign_in_minutes = 1440
 # a simulated hour passes in a fraction of a second: give a real answer the time to arrive
 offer_timeout_s = 172800
 urgent_offer_timeout_s = 86400
+silent_min_s = 43200
 [clock]
 start_s = {clock.start_sim_s!r}
 real_start_s = {clock.start_real_s!r}

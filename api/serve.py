@@ -49,6 +49,7 @@ def load_rules(settings: Settings) -> Rules:
         lead_days=settings.policy.lead_days,
         offer_timeout_s=settings.policy.offer_timeout_s,
         urgent_offer_timeout_s=settings.policy.urgent_offer_timeout_s,
+        silent_min_s=settings.policy.silent_min_s,
     )
     return Rules(
         ordinances=load_ordinances(settings.ordinances.paths),
@@ -200,12 +201,12 @@ def serve(settings: Settings, *, ready: Callable[[LiveService], None] = lambda _
         )
         server = uvicorn.Server(config)
         ready(service)
-        with _stops(server):
+        with _stops(server, service.subscribe()):
             server.run(sockets=[listener])
 
 
 @contextmanager
-def _stops(server: uvicorn.Server) -> Iterator[None]:
+def _stops(server: uvicorn.Server, bell: Bell) -> Iterator[None]:
     """uvicorn raises the signal again after it stopped; here that is the wanted end, so it is swallowed."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -214,6 +215,7 @@ def _stops(server: uvicorn.Server) -> Iterator[None]:
 
     def stop(_number: int, _frame: object) -> None:
         server.should_exit = True
+        bell.close()  # event streams end now, not when the grace is over
 
     for one in before:
         signal.signal(one, stop)

@@ -140,6 +140,7 @@ class Policy(_Section):
     lead_days: int = Field(default=14, ge=0, le=90)
     offer_timeout_s: int = Field(default=4 * 3600, ge=60)
     urgent_offer_timeout_s: int = Field(default=3600, ge=60)
+    silent_min_s: int = Field(default=3600, ge=60)
 
     @model_validator(mode="after")
     def _apart(self) -> Self:

@@ -40,7 +40,8 @@ COMPLETE: Final = 2
 class Sight(NamedTuple):
     """What one round of readings sees on n tracks; layer arrays (n, 2), sd includes interval widths.
 
-    ``most`` is the greatest depth that the reading allows: the upper end where it is only an interval.
+    ``most`` is the greatest depth that the reading allows: the upper end where it is only an interval, the
+    device's least layer where it found none after a silence that may hide a service.
     """
 
     time: Floats
@@ -72,9 +73,10 @@ def _below(track: TrackState, rows: Rows, sight: Sight) -> Floats:
 
 def _gone(track: TrackState, rows: Rows, sight: Sight, k: Kalman) -> Bools:
     seen = track.seen[rows]
-    here = np.isfinite(sight.depth) & seen
+    here = np.isfinite(sight.most) & seen
     drop = np.where(here, k.x - sight.most, 0.0)
-    var = np.where(here, k.p00 + sight.sd * sight.sd, 0.0)
+    sd = np.where(np.isfinite(sight.sd), sight.sd, sight.most / 2)
+    var = np.where(here, k.p00 + sd * sd, 0.0)
     there = np.where(here, k.x, 0.0)
     limit = np.maximum(GONE_SD * np.sqrt(var[:, 0] + var[:, 1]), GONE_SHARE * (there[:, 0] + there[:, 1]))
     return np.asarray(drop[:, 0] + drop[:, 1] > np.maximum(limit, GONE_LEAST))

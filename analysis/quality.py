@@ -46,6 +46,7 @@ def possible(measured: Measured, static: Floats) -> tuple[Measured, Bools]:
         measured.half,
         measured.memory_s,
         measured.bias,
+        measured.absent,
     )
     return clean, bad.any(axis=1) | bad_surface
 
@@ -73,6 +74,14 @@ def _median(ordered: Floats, count: np.ndarray) -> Floats:
     low = ordered[rows, layers, np.maximum((count - 1) // 2, 0)]
     high = ordered[rows, layers, np.minimum(count // 2, WINDOW - 1)]
     return np.asarray((low + high) / 2)
+
+
+def too_thin(absent: Floats, x: Floats, p00: Floats) -> Bools:
+    """Where a layer that a device did not find may well be below its least layer ``absent`` (n, 2) [m].
+
+    Only where the expected depth ``x`` lies within 3 sd of that: a thick layer that is not found is a fault.
+    """
+    return np.asarray(x < absent + 3.0 * np.sqrt(p00))
 
 
 def rest_variance(surface: Floats, rest: Floats) -> Floats:

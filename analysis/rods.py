@@ -19,6 +19,8 @@ LEAST_WET: Final = 2  # electrodes in liquid without which no layer can be told
 CLEAR: Final = 0.12  # an electrode within this share of a pure medium counts as pure
 STRANGE: Final = 0.25  # a value further outside two media is no mixture of them
 READ_SD: Final = 0.10  # of a pitch: an interface read from a partly covered electrode
+THIN_SD: Final = 0.25  # of a pitch: thin grease told by the height of the outlet
+THIN_HALF: Final = 0.1
 NOISE_SD: Final = 0.04  # of a pitch: ripple and electronics
 
 
@@ -48,7 +50,7 @@ def rod_layers(profile: Floats, levels: Floats, pitch: Floats, first: Floats, st
     pitch, first : spacing and height of the lowest electrode's centre [m], shape (n,)
     static : height of the outlet [m], stands in for the surface where the whole rod is submerged
 
-    Grease thinner than a pitch is an interval of half a pitch, unless two neighbours each hold one of its
+    Grease thinner than a pitch is unsure by a quarter of it, unless two neighbours each hold one of its
     faces: within one electrode, grease between water and air cannot be told from their mixture but by the
     height of the outlet.
     """
@@ -69,7 +71,7 @@ def rod_layers(profile: Floats, levels: Floats, pitch: Floats, first: Floats, st
     surface_half = np.where(whole, pitch, surface.half)
     fog = np.where(direct, 0.0, height - bottom.height)
     thin = (fog <= pitch) & ~paired
-    fog_half = np.where(thin, pitch / 4, np.sqrt(surface_half**2 + bottom.half**2))
+    fog_half = np.where(thin, THIN_HALF * pitch, np.sqrt(surface_half**2 + bottom.half**2))
     fog = np.where(thin, _thin(surface.height, fog, levels, static, pitch), fog)
     low = (bounds[0] == 0) & (solids.half > 0)  # no electrode in solids, nor partly
     roof = np.maximum(solids.height + solids.half, 1e-3)
@@ -86,7 +88,7 @@ def rod_layers(profile: Floats, levels: Floats, pitch: Floats, first: Floats, st
         np.where(seen, (NOISE_SD * pitch) ** 2 + surface_half**2 / 3, np.nan),
         depth,
         np.where(np.isfinite(depth), noise, np.nan),
-        (READ_SD * pitch)[:, None] ** 2 + half**2 / 3,
+        (np.stack([np.where(thin, THIN_SD, READ_SD), np.full(len(pitch), READ_SD)], 1) * pitch[:, None]) ** 2,
         half,
     )
 
@@ -100,7 +102,7 @@ def _thin(surface: Floats, fog: Floats, levels: Floats, static: Floats, pitch: F
     water, grease, air = levels[:, 1], levels[:, 2], levels[:, 3]
     lost = 1.0 - (grease - air) / (water - air)
     depth = (static - (surface - lost * fog)) / lost
-    return np.asarray(np.minimum(np.maximum(depth, pitch / 4), 0.9 * pitch))
+    return np.asarray(np.minimum(np.maximum(depth, THIN_HALF * pitch), pitch))
 
 
 def _length(usable: np.ndarray) -> Ints:

@@ -30,6 +30,7 @@ INTERFACE_SD: Final = 0.004  # m, noise of one interface reading in a tank that 
 INTERFACE_BIAS: Final = 0.003  # m, mounting and calibration
 DEPTH_SD: Final = 0.006  # m, noise of a depth the device computed itself
 DEPTH_BIAS: Final = 0.025  # relative, its calibration
+DEPTH_OFFSET: Final = 0.003  # m, its zero
 ECHO_SD_S: Final = 4e-6  # s, resolution of a two-way travel time
 ECHO_SPEED: Final = 0.015  # relative, unknown sound speed in hydrated grease
 WATER_SPEED: Final = 0.002  # relative, temperature gradient along the path
@@ -58,6 +59,7 @@ class Measured:
     half: Floats
     memory_s: Floats
     bias: Floats
+    absent: Floats  # (n, 2): the least layer of a device that spoke but did not find this one [m], else NaN
 
 
 def water_sound(water_c: Floats) -> Floats:
@@ -196,13 +198,16 @@ def measure(batch: ReadingBatch, geometry: SensorGeometry) -> Measured:
         depth, variance, lasting, half = device_depths(
             _or(fog, blank), _or(solids, blank), geometry.min_layer
         )
-        sheet.add(depth, variance, lasting, half, lasting + half**2 / 6, ROD_MEMORY_S)
+        sheet.add(depth, variance, lasting, half, lasting + DEPTH_OFFSET**2 + half**2 / 6, ROD_MEMORY_S)
+    # A device with a least layer that names the surface but not a layer has perhaps not found it.
+    spoke = np.isfinite(sheet.surface) & (geometry.min_layer > 0)
+    absent = np.where(spoke[:, None] & np.isnan(sheet.depth), geometry.min_layer[:, None], np.nan)
     pressure = _column(batch, "pressure_pa")
     if pressure is not None:
         sheet.add_surface(*head(pressure, geometry.pressure))
     return Measured(
         sheet.surface, sheet.surface_var, sheet.depth, sheet.variance, sheet.lasting, sheet.half,
-        sheet.memory_s, sheet.bias,
+        sheet.memory_s, sheet.bias, absent,
     )  # fmt: skip
 
 

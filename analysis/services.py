@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -14,15 +14,9 @@ from analysis.state import TrackState
 COMPANIONS_S: Final = 3 * 3600.0  # the other compartments are judged within this, or were not served
 
 
-class Service(NamedTuple):
-    """A pump-out that is ready to be told."""
-
-    pump_out: PumpOut
-
-
 def settle_cases(
     track: TrackState, rows: Ints, now_s: float, since_s: float, fleet: Fleet, number: int
-) -> Service | None:
+) -> PumpOut | None:
     """Join the verdicts of one interceptor's tracks; ``None`` while another compartment is still open.
 
     Complete means complete in every monitored compartment: one without a case of its own must hold no more
@@ -52,7 +46,7 @@ def settle_cases(
         after=tuple(after),
     )
     track.verdict[rows] = NONE
-    return Service(pump_out)
+    return pump_out
 
 
 def _empty(track: TrackState, row: int, fleet: Fleet, number: int) -> bool:

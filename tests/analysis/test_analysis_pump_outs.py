@@ -103,6 +103,29 @@ def test_a_service_hidden_in_a_gap_is_dated_in_the_gap(bench: Callable[..., Any]
     assert SERVICE - 900 <= event.start_s <= event.end_s <= SERVICE + 4 * 3600
 
 
+def test_layers_too_thin_to_be_found_after_a_gap_are_a_hidden_service(
+    bench: Callable[..., Any], tank: Any
+) -> None:
+    b = bench([SensorModel("s", "gi", 1, min_layer_m=0.02)])
+    b.feed(tank.days(T0, BEFORE_DAYS, 0.18, 0.12))
+    b.feed([(SERVICE + 4 * 3600 + 900.0 * i, {"surface_m": 1.2}) for i in range(96)])
+    [event] = pump_outs(b)
+    assert event.complete
+    assert event.confidence < 0.9
+    assert SERVICE - 900 <= event.start_s <= event.end_s <= SERVICE + 4 * 3600
+    now = b.assess(SERVICE + 1.2 * DAY)
+    assert 0.0 < now.fog_m < 0.02
+    assert now.fog_sd_m > 0.003
+
+
+def test_a_transducer_that_falls_silent_is_no_service(bench: Callable[..., Any], tank: Any) -> None:
+    b = bench([SensorModel("s", "gi", 1, min_layer_m=0.02)])
+    b.feed(tank.days(T0, BEFORE_DAYS, 0.18, 0.12))
+    b.feed([(SERVICE + 900.0 * i, {"surface_m": 1.2}) for i in range(96)])
+    assert pump_outs(b) == []
+    assert b.assess(SERVICE + DAY).fog_m == pytest.approx(0.18, abs=0.02)
+
+
 def test_grease_gone_in_a_gap_with_solids_left_is_not_complete(bench: Callable[..., Any], tank: Any) -> None:
     b = bench()
     b.feed(tank.days(T0, BEFORE_DAYS, 0.18, 0.12))

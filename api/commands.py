@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from alerts.calendar import local_date
 from alerts.ids import short_id
 from alerts.orders import answer
 from api.core import Core
+from api.fleet_file import frequency_check
 from api.recording import Event, parse_instant
 from api.service import CommandError, Fleet, IngestResult
 from ingest.message import RawMessage
@@ -77,7 +79,14 @@ class Commands:
 
     def frequency_decision(self, decision: FrequencyDecision) -> FrequencyDecision:
         """File a person's decision on a frequency; the calendar follows it from its effective date."""
-        self._known(decision.interceptor)
+        interceptor = self._known(decision.interceptor)
+        if decision.frequency is not None:
+            site = self._core.sites[interceptor.site]
+            today = local_date(self.now_us, site.timezone)
+            check = frequency_check(self._core.rules.ordinances, today)
+            wrong = check(decision.frequency, site.ordinance, interceptor.kind)
+            if wrong is not None:
+                raise CommandError(f"frequency: {wrong}")
         identity = decision.id or short_id("fd", decision.interceptor, str(self.now_us))
         filed = replace(decision, id=identity)
         self._core.desk.put_decision(filed)

@@ -22,7 +22,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from api.demo_events import in_words
+from api.demo_events import in_words, legend
 from api.security import new_key, new_sign_in
 from api.serve import load_rules
 from api.settings import Settings, load_settings
@@ -86,8 +86,8 @@ class Demo:
 
     def _ports(self) -> Iterator[tuple[str, int, str]]:
         chosen = self._settings
-        yield "dashboard", chosen.port, "--port (make demo PORT=…)"
-        yield "embedded broker", chosen.mqtt_port, "--mqtt-port (make demo MQTT_PORT=…)"
+        yield "dashboard", chosen.port, "--port, as in: make demo ARGS=\"--port 8100\""
+        yield "embedded broker", chosen.mqtt_port, "--mqtt-port, as in: make demo ARGS=\"--mqtt-port 18900\""
 
     # ---- start ---------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Demo:
         )  # fmt: skip
         self._say(f"Quarterline demo: 40 simulated interceptors, one simulated day in {chosen.day_s:g} s.")
         self._say(f"Dashboard, signed in by this one-time link:  {link}")
-        self._say("Ctrl-C ends everything.")
+        self._say(f"{legend()} Ctrl-C ends everything.")
 
     @property
     def _url(self) -> str:

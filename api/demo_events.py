@@ -9,19 +9,30 @@ from zoneinfo import ZoneInfo
 ZONE: Final = ZoneInfo("America/Los_Angeles")  # the simulated city's
 
 _ORDER_WORDS: Final = {
-    "proposed": "order proposed",
+    "proposed": "order proposed ({reason}, due {due})",
     "offered": "order offered to {hauler}",
     "accepted": "order accepted by {hauler}",
     "scheduled": "service scheduled by {hauler} for {scheduled}",
-    "serviced": "serviced",
-    "verified": "pump-out verified: sensor and manifest agree",
-    "closed": "ORDER CLOSED",
-    "declined": "order declined by {hauler}",
-    "cancelled": "order cancelled",
+    "serviced": "serviced: {note}",
+    "verified": "VERIFIED: sensor and manifest agree on a complete pump-out",
+    "closed": "ORDER CLOSED ({reason}): {note}",
+    "declined": "order declined: {note}",
+    "cancelled": "order cancelled: {note}",
 }
-_ALERTS: Final = frozenset(
-    {"over_limit", "overdue", "hot_discharge", "pump_out_unverified", "pump_out_partial", "high_liquid_level"}
-)
+_ALERTS: Final = {
+    "over_limit": "OVER THE LIMIT",
+    "overdue": "overdue",
+    "hot_discharge": "HOT DISCHARGE",
+    "high_liquid_level": "HIGH LIQUID LEVEL",
+    "pump_out_unverified": "NOT VERIFIED",
+    "pump_out_partial": "partial pump-out",
+}
+_LEGEND: Final = "Every estimate is an instrument's estimate, not a determination of violation."
+
+
+def legend() -> str:
+    """What is said once, before the first line."""
+    return _LEGEND
 
 
 def in_words(line: dict[str, Any]) -> str | None:
@@ -34,35 +45,35 @@ def in_words(line: dict[str, Any]) -> str | None:
         text = _alert(line)
     elif kind == "pump_out" and line.get("confidence"):
         text = f"the sensor saw a {'complete' if line['complete'] else 'partial'} pump-out"
-    elif kind == "hot_discharge":
-        peak_f = line["peak_c"] * 1.8 + 32
-        text = f"hot discharge, {line['status']}: peak {peak_f:.0f} °F for {line['duration_s']:.0f} s"
     elif kind == "frequency_proposal":
-        text = f"frequency proposal: {line['from']} to {line['to']}: {line['reason']}"
+        text = f"proposal: an interval of {line['to']} in place of {line['from']}"
     if text is None:
         return None
-    return f"{_local(line['at'])}  {line.get('interceptor') or '-':<14} {text}"
+    return f"{_local(line['at'])}  {line.get('interceptor') or '-':<24} {text}"
 
 
 def _order(line: dict[str, Any]) -> str:
     scheduled = line.get("scheduled_at")
-    words = _ORDER_WORDS[line["state"]].format(
-        hauler=line.get("hauler"), scheduled=_local(scheduled) if scheduled else "a time to come"
+    return _ORDER_WORDS[line["state"]].format(
+        hauler=line.get("hauler"),
+        scheduled=_local(scheduled) if scheduled else "a time to come",
+        reason=line["reason"],
+        due=line["due"],
+        note=line.get("note") or "",
     )
-    why = (
-        f" ({line['reason']}, due {line['due']})"
-        if line["state"] in {"proposed", "offered", "closed"}
-        else ""
-    )
-    note = f": {line['note']}" if line.get("note") else ""
-    return f"{words}{why}{note}"
 
 
 def _alert(line: dict[str, Any]) -> str | None:
-    if line["kind"] not in _ALERTS or line["state"] not in {"firing", "resolved"}:
+    name = _ALERTS.get(line["kind"])
+    if name is None or line["state"] != "firing":
         return None
-    name = line["kind"].replace("_", " ")
-    return f"{name.upper()}: {line['reason']}" if line["state"] == "firing" else f"{name}: resolved"
+    return f"{name}: {_without_legend(line['reason'])}"
+
+
+def _without_legend(reason: str) -> str:
+    for tail in ("This is an instrument", "From the records on file"):
+        reason = reason.split(tail)[0]
+    return reason.strip()
 
 
 def _local(at: str) -> str:

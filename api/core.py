@@ -112,7 +112,7 @@ class Core:
         window = self._decoder.decode(messages)
         with self.desk.transaction():
             result = self.store.history.commit(window)
-            for one in result.quarantined:
+            for one in sorted(result.quarantined, key=lambda q: q.received_us):
                 owner = self._owner.get(one.sensor) if one.sensor is not None else None
                 self.desk.journal(one.received_us, "quarantine", owner, quarantine_line(one))
             self.desk.after_commit(lambda: self._heard(result, window))

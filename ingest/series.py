@@ -182,7 +182,10 @@ def _rows(lines: Iterator[str], name: str, mapping: SeriesMapping) -> Iterator[R
             words = _split(head[1], mapping)
         except _BadRow as bad:
             raise SeriesError(f"{name}:{head[0]}: header: {bad}") from None
-        columns = {word.strip(): at for at, word in reversed(list(enumerate(words)))}
+        names: dict[str, int] = {}
+        for at, word in enumerate(words):
+            names.setdefault(word.strip(), at)
+        columns = names
     reader = _Reader(mapping, columns, name)
     for number, line in numbered:
         if line.strip():
@@ -284,9 +287,7 @@ def _instant(text: str, when: TimeColumns, key: str) -> int:
             raise _BadRow(f"{key}: {text[:60]!r} is no number")
         return round(float(text) * scale)
     try:
-        moment = (
-            datetime.fromisoformat(text) if when.format == "iso" else datetime.strptime(text, when.format)
-        )  # noqa: DTZ007  # the zone follows
+        moment = _moment(text, when.format)
     except ValueError:
         raise _BadRow(f"{key}: {text[:60]!r} is not of the format {when.format!r}") from None
     if moment.tzinfo is None:

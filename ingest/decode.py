@@ -1,321 +1,273 @@
-"""Messages to items: every item of a window ends as a reading, a quarantined item, retained or a heartbeat.
-
-Whose a message is, its topic says (or the DevEUI in a network server's envelope), and nothing else. No I/O and
-no clock: the receipt time comes with the message.
-"""
+"""Whole windows of raw messages to what the history takes: every item becomes exactly one outcome."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from hashlib import sha256
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-import structlog
-
-from ingest import chirpstack, instants, limits, mapped, native, tts
+from ingest import chirpstack, instants, mapped, native, tts
 from ingest.envelope import Uplink
-from ingest.instants import Instant
+from ingest.limits import check, parse, split
 from ingest.message import RawMessage
 from ingest.native import Element, Table
-from ingest.profile import DeviceProfile
+from ingest.profile import NATIVE, DeviceProfile
 from ingest.refused import Refused, shown
-from store.records import IngestWindow, Item, Quarantined, Sensor
+from ingest.window import NearMisses, Window
+from store.records import IngestWindow, Item, Sensor
 
-KEPT_BYTES: Final = 4096
-_TOPIC: Final = re.compile(r"quarterline/v1/([A-Za-z0-9._:-]{1,64})/(readings|status)")
+_NATIVE_TOPIC: Final = re.compile(r"quarterline/v1/([^/]+)/(readings|status)")
 _STATUS: Final = {b"online": True, b"offline": False}
-
-_log = structlog.get_logger("quarterline.ingest")
-
-
-@dataclass(slots=True)
-class _Gathered:
-    """What a window has come to so far."""
-
-    items: list[Item] = field(default_factory=list)
-    quarantined: list[Quarantined] = field(default_factory=list)
-    retained: int = 0
-    heartbeats: int = 0
-    statuses: list[tuple[str, bool, int]] = field(default_factory=list)
-    unknown: Counter[tuple[str, str]] = field(default_factory=Counter)
-    contacts: dict[str, int] = field(default_factory=dict)
-
-
-class Decoder:
-    """Decodes by what the fleet says of each sensor.
-
-    Parameters
-    ----------
-    sensors
-        By canonical (lower case) id.
-    profiles
-        Device profiles by id.
-    """
-
-    def __init__(self, sensors: Mapping[str, Sensor], profiles: Mapping[str, DeviceProfile]) -> None:
-        self._sensors = sensors
-        self._profiles = profiles
-        self._tables: dict[str, Table] = {}
-        self._warned: set[tuple[str, str]] = set()
-
-    def decode(self, messages: Sequence[RawMessage]) -> IngestWindow:
-        """What these messages are, in order of reception. Never raises for what a message holds."""
-        out = _Gathered()
-        for message in messages:
-            self._message(message, out)
-        return IngestWindow(
-            items=tuple(out.items),
-            quarantined=tuple(out.quarantined),
-            retained=out.retained,
-            heartbeats=out.heartbeats,
-            messages=len(messages),
-            statuses=tuple(out.statuses),
-            unknown_fields=tuple((sensor, name, count) for (sensor, name), count in out.unknown.items()),
-            contacts=tuple(out.contacts.items()),
-        )
-
-    # ---- one message ---------------------------------------------------------------------------------
-
-    def _message(self, message: RawMessage, out: _Gathered) -> None:
-        sensor = None
-        try:
-            found = _TOPIC.fullmatch(message.topic)
-            if found is not None:
-                sensor = found.group(1).lower()
-                if found.group(2) == "status":
-                    self._status(message, sensor, out)
-                else:
-                    self._native(message, sensor, out)
-            elif message.retain:
-                out.retained += 1
-            else:
-                sensor = self._network_server(message, out)
-        except Refused as refused:
-            out.quarantined.append(_quarantined(message, sensor, message.payload, refused))
-
-    def _known(self, sensor: str) -> Sensor:
-        record = self._sensors.get(sensor)
-        if record is None:
-            raise Refused(
-                "unknown_sensor", f"{shown(sensor)}: is not in the fleet; add the sensor, or check its id"
-            )
-        return record
-
-    def _profile(self, record: Sensor) -> DeviceProfile:
-        profile = self._profiles.get(record.profile)
-        if profile is None:
-            raise Refused(
-                "unknown_profile",
-                f"device profile {shown(record.profile)} of this sensor is missing; add its file",
-            )
-        return profile
-
-    def _table(self, profile: DeviceProfile) -> Table:
-        table = self._tables.get(profile.id)
-        if table is None:
-            table = self._tables[profile.id] = native.table_of(profile.units)
-        return table
-
-    def _status(self, message: RawMessage, sensor: str, out: _Gathered) -> None:
-        online = _STATUS.get(message.payload.strip().lower())
-        if message.retain:
-            out.retained += 1
-            if online is not None and sensor in self._sensors:
-                out.statuses.append((sensor, online, message.received_us))
-            return
-        self._known(sensor)
-        if online is None:
-            raise Refused(
-                "bad_status", f"payload: {shown(_text(message.payload))} is neither online nor offline"
-            )
-        out.statuses.append((sensor, online, message.received_us))
-        out.heartbeats += 1
-        if online:
-            out.contacts[sensor] = message.received_us
-
-    # ---- native messages -----------------------------------------------------------------------------
-
-    def _native(self, message: RawMessage, sensor: str, out: _Gathered) -> None:
-        if message.retain:
-            out.retained += 1
-            return
-        record = self._known(sensor)
-        table = self._table(self._profile(record))
-        limits.check(message.payload)
-        out.contacts[sensor] = message.received_us
-        if message.payload.lstrip()[:1] == b"[":
-            elements = limits.split(message.payload)
-            if elements:
-                self._array(message, record, elements, table, out)
-            else:
-                out.heartbeats += 1
-            return
-        element = native.read(limits.parse(message.payload), table)
-        self._take(message, record, [(0, element, message.payload)], out)
-
-    def _array(
-        self, message: RawMessage, record: Sensor, raws: Sequence[bytes], table: Table, out: _Gathered
-    ) -> None:
-        """Each element is an item of its own: a bad one is quarantined alone."""
-        good = []
-        for place, raw in enumerate(raws):
-            try:
-                good.append((place, native.read(limits.parse(raw), table), raw))
-            except Refused as refused:
-                located = Refused(refused.reason, f"[{place}] {refused.detail}")
-                out.quarantined.append(_quarantined(message, record.id, raw, located, record.profile))
-        self._take(message, record, good, out)
-
-    def _take(
-        self,
-        message: RawMessage,
-        record: Sensor,
-        elements: Sequence[tuple[int, Element, bytes]],
-        out: _Gathered,
-    ) -> None:
-        """Give the elements of one message their instants, and keep those that say something."""
-        said = []
-        for place, element, raw in elements:
-            self._note_unknown(record.id, element, out)
-            if element.is_empty:
-                out.heartbeats += 1
-            else:
-                said.append((place, element, raw))
-        for element, raw, instant in _instants(said, message, record):
-            out.items.append(_item(message, record, element, raw, instant))
-
-    def _note_unknown(self, sensor: str, element: Element, out: _Gathered) -> None:
-        for name in element.unknown:
-            out.unknown[sensor, name[:128]] += 1
-            meant = native.near_miss(name)
-            if meant is not None and (sensor, name) not in self._warned and len(self._warned) < 10_000:
-                self._warned.add((sensor, name))
-                _log.warning(
-                    "an ignored field is close to a known one", sensor=sensor, field=name, known=meant
-                )
-
-    # ---- network servers -----------------------------------------------------------------------------
-
-    def _network_server(self, message: RawMessage, out: _Gathered) -> str:
-        """A ChirpStack or The Things Stack envelope; returns whose it was."""
-        for pattern, read in _SERVERS:
-            found = pattern.fullmatch(message.topic)
-            if found is not None:
-                limits.check(message.payload)
-                document = limits.parse(message.payload)
-                sensor, uplink = read(document, found.group(1).lower(), found.group(2))
-                self._uplink(message, sensor, uplink, out)
-                return sensor
-        raise Refused(
-            "topic",
-            f"topic {shown(message.topic)}: expected quarterline/v1/<sensor id>/readings or …/status, or the "
-            "uplink topic of ChirpStack v4 or The Things Stack v3",
-        )
-
-    def _uplink(self, message: RawMessage, sensor: str, uplink: Uplink, out: _Gathered) -> None:
-        try:
-            record = self._known(sensor)
-            profile = self._profile(record)
-            out.contacts[sensor] = message.received_us
-            if uplink.document is None:
-                element = Element({})
-            elif profile.fields:
-                element = mapped.read(uplink.document, profile)
-            else:
-                element = native.read(uplink.document, self._table(profile))
-            element.values.update(uplink.values)
-            if not element.is_empty or uplink.document is not None:
-                element.stated_us = instants.parse_time(uplink.time, uplink.time_name)
-                element.seq = instants.parse_seq(uplink.seq, uplink.seq_name)
-            self._take(message, record, [(0, element, message.payload)], out)
-        except Refused as refused:
-            out.quarantined.append(_quarantined(message, sensor, message.payload, refused))
-
-
-_Read = Callable[[Any, str, str], tuple[str, Uplink]]
-
-
-def _chirpstack(document: Any, eui: str, event: str) -> tuple[str, Uplink]:
-    return eui, chirpstack.read(document, eui, event)
-
-
-def _tts(document: Any, device: str, event: str) -> tuple[str, Uplink]:
-    return tts.sensor_of(document, device), tts.read(document, event)
-
-
-_SERVERS: Final[tuple[tuple[re.Pattern[str], _Read], ...]] = (
-    (chirpstack.TOPIC, _chirpstack),
-    (tts.TOPIC, _tts),
+_TOPICS: Final = (
+    "quarterline/v1/<sensor>/readings or …/status, application/<id>/device/<DevEUI>/event/<kind> (ChirpStack), "
+    "v3/<application>@<tenant>/devices/<id>/<kind> (The Things Stack)"
 )
 
 
-def _instants(
-    said: Sequence[tuple[int, Element, bytes]], message: RawMessage, record: Sensor
-) -> list[tuple[Element, bytes, Instant]]:
-    """Each element's instant by the clock rule of contracts.md section 2."""
-    received = message.received_us
-    bad = [
-        (place, element.stated_us)
-        for place, element, _ in said
-        if element.stated_us is None or not instants.is_good(element.stated_us, received)
-    ]
-    if not bad:
-        return [(element, raw, Instant(element.stated_us or 0)) for _, element, raw in said]
-    times = instants.replacements(bad, received, round(record.interval_s * 1e6))
-    placed = []
-    for place, element, raw in said:
-        if place not in times:
-            placed.append((element, raw, Instant(element.stated_us or 0)))
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """A sensor of the fleet with what its messages mean."""
+
+    id: str  # canonical
+    interval_us: int
+    profile: DeviceProfile
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """Where a topic leads."""
+
+    kind: str  # readings, status, chirpstack, tts, or nothing
+    name: str  # the id in the topic, canonical
+    event: str
+    device: _Device | None
+
+    @property
+    def named(self) -> str | None:
+        return self.name or None
+
+    @property
+    def profile_id(self) -> str | None:
+        return self.device.profile.id if self.device is not None else None
+
+
+class Decoder:
+    """Decodes for one state of the fleet; build a new one when the registry changes.
+
+    Whose a message is, the topic says (for The Things Stack the DevEUI in the envelope of that topic); ids
+    compare without case. Nothing a message contains makes :meth:`decode` raise.
+    """
+
+    def __init__(self, sensors: Mapping[str, Sensor], profiles: Mapping[str, DeviceProfile]) -> None:
+        tables: dict[str, Table] = {}
+        self._devices: dict[str, _Device] = {}
+        for sensor in sensors.values():
+            profile = profiles.get(sensor.profile, NATIVE)
+            table = tables.setdefault(profile.id, native.table_of(profile.units))
+            identity = sensor.id.lower()
+            self._devices[identity] = _Device(identity, round(sensor.interval_s * 1e6), profile, table)
+        self._routes: dict[str, _Route] = {}
+        self._near = NearMisses()
+
+    def decode(self, messages: Sequence[RawMessage]) -> IngestWindow:
+        """One window, in order of reception."""
+        window = Window(self._near)
+        routes = self._routes
+        for message in messages:
+            route = routes.get(message.topic) or self._route(message.topic)
+            if message.retain:
+                _retained(route, message, window)
+                continue
+            try:
+                self._one(route, message, window)
+            except Refused as refused:
+                window.quarantine(message, message.payload, refused, route.named, route.profile_id)
+        return window.close(len(messages))
+
+    def _route(self, topic: str) -> _Route:
+        route = _parse_topic(topic, self._devices)
+        if route.device is not None:
+            self._routes[topic] = route
+        return route
+
+    def _one(self, route: _Route, message: RawMessage, window: Window) -> None:
+        if route.kind == "tts":
+            self._things_stack(route, message, window)
+            return
+        device = route.device
+        if device is None:
+            _stranger(route, message, window)
+            return
+        if route.kind == "status":
+            _status(device, message, window)
+            return
+        window.heard(device.id, message.received_us)
+        check(message.payload)
+        if route.kind == "chirpstack":
+            uplink = chirpstack.read(parse(message.payload), device.id, route.event)
+            _uplink(device, uplink, message, window)
+        elif message.payload.lstrip()[:1] == b"[":
+            _array(device, message, window)
+        else:
+            element = native.read(parse(message.payload), device.table)
+            _take(device, element, message, window)
+
+    def _things_stack(self, route: _Route, message: RawMessage, window: Window) -> None:
+        check(message.payload)
+        document = parse(message.payload)
+        identity = tts.sensor_of(document, route.name)
+        device = self._devices.get(identity)
+        if device is None:
+            window.quarantine(message, message.payload, _unknown(identity), identity, None)
+            return
+        try:
+            uplink = tts.read(document, route.event)
+            window.heard(device.id, message.received_us)
+            _uplink(device, uplink, message, window)
+        except Refused as refused:
+            if refused.reason != "simulated":
+                window.heard(device.id, message.received_us)
+            window.quarantine(message, message.payload, refused, device.id, device.profile.id)
+
+
+def _parse_topic(topic: str, devices: Mapping[str, _Device]) -> _Route:
+    found = _NATIVE_TOPIC.fullmatch(topic)
+    if found is not None:
+        name = found[1].lower()
+        return _Route(found[2], name, "", devices.get(name))
+    found = chirpstack.TOPIC.fullmatch(topic)
+    if found is not None:
+        name = found[1].lower()
+        return _Route("chirpstack", name, found[2], devices.get(name))
+    found = tts.TOPIC.fullmatch(topic)
+    if found is not None:
+        return _Route("tts", found[1].lower(), found[2], None)
+    return _Route("", "", "", None)
+
+
+def _retained(route: _Route, message: RawMessage, window: Window) -> None:
+    """A retained message is no reading; a status sets connectivity at most."""
+    window.retained += 1
+    if route.kind == "status" and route.device is not None:
+        online = _STATUS.get(message.payload.strip())
+        if online is not None:
+            window.statuses.append((route.device.id, online, message.received_us))
+
+
+def _status(device: _Device, message: RawMessage, window: Window) -> None:
+    online = _STATUS.get(message.payload.strip())
+    if online is None:
+        text = message.payload[:32].decode("utf-8", "replace")
+        raise Refused("bad_status", f"payload: expected online or offline, found {shown(text)}")
+    window.statuses.append((device.id, online, message.received_us))
+    window.heartbeats += 1
+    if online:  # its will speaks when the sensor cannot
+        window.heard(device.id, message.received_us)
+
+
+def _stranger(route: _Route, message: RawMessage, window: Window) -> None:
+    """A topic of nobody: kept whole, an array by its elements, so that nothing is cut off."""
+    if not route.kind:
+        raise Refused("topic", f"{shown(message.topic)}: a topic nobody here reads; expected {_TOPICS}")
+    refused = _unknown(route.name)
+    elements: list[bytes] = []
+    if route.kind == "readings" and message.payload.lstrip()[:1] == b"[":
+        check(message.payload)
+        elements = split(message.payload)
+    for payload in elements or [message.payload]:
+        window.quarantine(message, payload, refused, route.named, None)
+
+
+def _unknown(identity: str) -> Refused:
+    return Refused("unknown_sensor", f"{shown(identity)}: no sensor of the fleet; add it under [[sensors]]")
+
+
+def _array(device: _Device, message: RawMessage, window: Window) -> None:
+    elements = split(message.payload)
+    if not elements:
+        window.heartbeats += 1
+        return
+    read: list[tuple[int, bytes, Element]] = []
+    for place, payload in enumerate(elements):
+        try:
+            element = native.read(parse(payload), device.table)
+        except Refused as refused:
+            window.quarantine(message, payload, refused, device.id, device.profile.id)
             continue
-        instant = instants.without_good_time(
-            element.stated_us,
-            times[place],
-            received,
-            element.seq,
-            (element.values, element.profile),
-            place=place,
-            dup=message.dup,
-        )
-        placed.append((element, raw, instant))
-    return placed
+        if element.unknown:
+            window.unknown(device.id, element.unknown)
+        if element.is_empty:
+            window.heartbeats += 1
+        else:
+            read.append((place, payload, element))
+    received_us = message.received_us
+    bad = [
+        (place, one.stated_us)
+        for place, _, one in read
+        if one.stated_us is None or not instants.is_good(one.stated_us, received_us)
+    ]
+    times = instants.replacements(bad, received_us, device.interval_us)
+    for place, payload, element in read:
+        time_us = times.get(place)
+        window.items.append(_item(device, element, message, payload, time_us, place))
 
 
-def _item(message: RawMessage, record: Sensor, element: Element, raw: bytes, instant: Instant) -> Item:
-    return Item(
-        record.id,
-        instant.time_us,
-        message.received_us,
-        message.topic,
-        element.values,
-        element.profile,
+def _take(device: _Device, element: Element, message: RawMessage, window: Window) -> None:
+    """One object that was no element of an array."""
+    if element.unknown:
+        window.unknown(device.id, element.unknown)
+    if element.is_empty:
+        window.heartbeats += 1
+        return
+    stated_us, received_us = element.stated_us, message.received_us
+    good = stated_us is not None and instants.is_good(stated_us, received_us)
+    time_us = None if good else received_us
+    window.items.append(_item(device, element, message, message.payload, time_us, 0))
+
+
+def _item(
+    device: _Device, element: Element, message: RawMessage, raw: bytes, replaced_us: int | None, place: int
+) -> Item:
+    """The item of an element; ``replaced_us`` stands in for a time that is absent or wrong."""
+    received_us = message.received_us
+    if replaced_us is None:
+        time_us = element.stated_us
+        assert time_us is not None
+        return Item(
+            device.id, time_us, received_us, message.topic, element.values, element.profile, element.seq,
+            0, None, False, 0, raw, device.profile.id,
+        )  # fmt: skip
+    instant = instants.without_good_time(
+        element.stated_us,
+        replaced_us,
+        received_us,
         element.seq,
-        instant.flags,
-        instant.key,
-        instant.check_key,
-        instant.key_since_us,
-        raw,
-        record.profile,
+        (element.values, element.profile),
+        place=place,
+        dup=message.dup,
     )
+    return Item(
+        device.id, instant.time_us, received_us, message.topic, element.values, element.profile, element.seq,
+        instant.flags, instant.key, instant.check_key, instant.key_since_us, raw, device.profile.id,
+    )  # fmt: skip
 
 
-def _quarantined(
-    message: RawMessage, sensor: str | None, raw: bytes, refused: Refused, device_profile: str | None = None
-) -> Quarantined:
-    return Quarantined(
-        sensor=sensor,
-        topic=message.topic,
-        received_us=message.received_us,
-        reason=refused.reason,
-        detail=refused.detail,
-        payload=raw[:KEPT_BYTES],
-        size=len(raw),
-        sha256=sha256(raw).hexdigest(),
-        device_profile=device_profile,
-    )
+def _uplink(device: _Device, uplink: Uplink, message: RawMessage, window: Window) -> None:
+    """What a network server passed on, through the sensor's device profile."""
+    element = _decoded(device, uplink.document)
+    element.values.update(uplink.values)
+    if element.stated_us is None:
+        element.stated_us = instants.parse_time(uplink.time, uplink.time_name)
+    if element.seq is None:
+        element.seq = instants.parse_seq(uplink.seq, uplink.seq_name)
+    _take(device, element, message, window)
 
 
-def _text(payload: bytes) -> str:
-    return payload[:64].decode("utf-8", "replace")
+def _decoded(device: _Device, document: Any) -> Element:
+    if document is None:
+        return Element({})
+    if device.profile.fields:
+        return mapped.read(document, device.profile)
+    return native.read(document, device.table)  # the codec of the network server speaks native names

@@ -9,10 +9,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from analysis.units import QUANTITIES, UNITS, Quantity
-from analysis.units import field as split_name
 from ingest.instants import parse_seq, parse_time
 from ingest.refused import Refused, shown
-from store.records import Json
 
 MAX_ELECTRODES: Final = 256
 RESERVED: Final = ("time", "seq", "interval_s")
@@ -176,11 +174,6 @@ def _same_twice(name: str, column: str, values: Mapping[str, float], value: floa
             "contradiction",
             f"{name}: the same quantity is there in another unit with another value; send it once",
         )
-
-
-def has_quantity(document: Json) -> bool:
-    """Whether an object has a field with the name of a quantity, as only a native one has."""
-    return any(name in QUANTITIES or split_name(name) is not None for name in document)
 
 
 @lru_cache(maxsize=4096)

@@ -49,6 +49,7 @@ class Part:
 
 PARTS = {
     "mosquitto": Part("Mosquitto", ("mosquitto",), "mosquitto", ("mosquitto_broker",)),
+    "mosquitto_pub": Part("mosquitto_pub", ("mosquitto_pub",), "mosquitto-clients", ("mosquitto_pub_path",)),
     "browser": Part(
         "Chromium", ("chromium", "chromium-browser", "google-chrome"), "chromium", ("chromium_path",)
     ),
@@ -127,6 +128,14 @@ def free_port() -> Callable[[], int]:
 def chromium_path() -> str:
     """Path of the Chromium that browser tests drive."""
     path = PARTS["browser"].path()
+    assert path is not None  # the marker that comes with this fixture skips first
+    return path
+
+
+@pytest.fixture(scope="session")
+def mosquitto_pub_path() -> str:
+    """Path of Mosquitto's publishing client."""
+    path = PARTS["mosquitto_pub"].path()
     assert path is not None  # the marker that comes with this fixture skips first
     return path
 

@@ -19,7 +19,9 @@ def room_without_mosquitto(tmp_path: Path, root: Path) -> Path:
     told = shared.replace('("mosquitto",), "mosquitto"', '("no-such-command",), "mosquitto"')
     assert told != shared
     (tmp_path / "conftest.py").write_text(told)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    mosquitto: x\n    browser: x\n")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nmarkers =\n    mosquitto: x\n    mosquitto_pub: x\n    browser: x\n"
+    )
     (tmp_path / "test_room.py").write_text(
         "import pytest\n"
         "@pytest.mark.mosquitto\ndef test_marked(): pass\n"

@@ -47,7 +47,9 @@ def test_the_wheel_holds_nothing_else(shipped: dict[str, bytes], packages: list[
     [
         "alerts/ordinances/inglewood.toml",
         "alerts/ordinances/sierra-madre.toml",
-        "ingest/profiles/native.toml",
+        "store/migrations/versions/0001_spine.py",
+        "api/pages/templates/dashboard.html",
+        "api/pages/static/quarterline.css",
     ],
 )
 def test_the_wheel_holds_the_data_that_the_product_starts_with(shipped: dict[str, bytes], name: str) -> None:

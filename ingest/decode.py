@@ -33,6 +33,7 @@ class _Device:
     interval_us: int
     profile: DeviceProfile
     table: Table
+    missing: str | None = None  # the id of a device profile that is not there
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,12 @@ class Decoder:
         self._devices: dict[str, _Device] = {}
         for sensor in sensors.values():
             profile = profiles.get(sensor.profile, NATIVE)
+            missing = None if sensor.profile in profiles else sensor.profile
             table = tables.setdefault(profile.id, native.table_of(profile.units))
             identity = sensor.id.lower()
-            self._devices[identity] = _Device(identity, round(sensor.interval_s * 1e6), profile, table)
+            self._devices[identity] = _Device(
+                identity, round(sensor.interval_s * 1e6), profile, table, missing
+            )
         self._routes: dict[str, _Route] = {}
         self._near = NearMisses()
 
@@ -105,6 +109,7 @@ class Decoder:
             return
         window.heard(device.id, message.received_us)
         check(message.payload)
+        _refuse_without_profile(device)
         if route.kind == "chirpstack":
             uplink = chirpstack.read(parse(message.payload), device.id, route.event)
             _uplink(device, uplink, message, window)
@@ -123,6 +128,7 @@ class Decoder:
             window.quarantine(message, message.payload, _unknown(identity), identity, None)
             return
         try:
+            _refuse_without_profile(device)
             uplink = tts.read(document, route.event)
             window.heard(device.id, message.received_us)
             _uplink(device, uplink, message, window)
@@ -151,13 +157,13 @@ def _retained(route: _Route, message: RawMessage, window: Window) -> None:
     """A retained message is no reading; a status sets connectivity at most."""
     window.retained += 1
     if route.kind == "status" and route.device is not None:
-        online = _STATUS.get(message.payload.strip())
+        online = _STATUS.get(message.payload.strip().lower())
         if online is not None:
             window.statuses.append((route.device.id, online, message.received_us))
 
 
 def _status(device: _Device, message: RawMessage, window: Window) -> None:
-    online = _STATUS.get(message.payload.strip())
+    online = _STATUS.get(message.payload.strip().lower())
     if online is None:
         text = message.payload[:32].decode("utf-8", "replace")
         raise Refused("bad_status", f"payload: expected online or offline, found {shown(text)}")
@@ -180,6 +186,14 @@ def _stranger(route: _Route, message: RawMessage, window: Window) -> None:
         window.quarantine(message, payload, refused, route.named, None)
 
 
+def _refuse_without_profile(device: _Device) -> None:
+    if device.missing is not None:
+        raise Refused(
+            "unknown_profile",
+            f"{shown(device.missing)}: no such device profile, which {device.id} names; add its file",
+        )
+
+
 def _unknown(identity: str) -> Refused:
     return Refused("unknown_sensor", f"{shown(identity)}: no sensor of the fleet; add it under [[sensors]]")
 
@@ -194,7 +208,8 @@ def _array(device: _Device, message: RawMessage, window: Window) -> None:
         try:
             element = native.read(parse(payload), device.table)
         except Refused as refused:
-            window.quarantine(message, payload, refused, device.id, device.profile.id)
+            located = Refused(refused.reason, f"[{place}] {refused.detail}")
+            window.quarantine(message, payload, located, device.id, device.profile.id)
             continue
         if element.unknown:
             window.unknown(device.id, element.unknown)

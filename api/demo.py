@@ -155,6 +155,7 @@ sign_in_minutes = 1440
 offer_timeout_s = 172800
 urgent_offer_timeout_s = 86400
 silent_min_s = 43200
+verify_min_s = 43200
 [clock]
 start_s = {clock.start_sim_s!r}
 real_start_s = {clock.start_real_s!r}

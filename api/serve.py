@@ -50,6 +50,7 @@ def load_rules(settings: Settings) -> Rules:
         offer_timeout_s=settings.policy.offer_timeout_s,
         urgent_offer_timeout_s=settings.policy.urgent_offer_timeout_s,
         silent_min_s=settings.policy.silent_min_s,
+        verify_min_s=settings.policy.verify_min_s,
     )
     return Rules(
         ordinances=load_ordinances(settings.ordinances.paths),

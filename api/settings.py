@@ -141,6 +141,7 @@ class Policy(_Section):
     offer_timeout_s: int = Field(default=4 * 3600, ge=60)
     urgent_offer_timeout_s: int = Field(default=3600, ge=60)
     silent_min_s: int = Field(default=3600, ge=60)
+    verify_min_s: int = Field(default=7200, ge=60)
 
     @model_validator(mode="after")
     def _apart(self) -> Self:

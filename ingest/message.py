@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class RawMessage:
+class RawMessage(msgspec.Struct, frozen=True):
     """Topic and bytes as they came, with the instant of reception [µs since the epoch, UTC].
 
     ``mid`` and ``epoch`` (the connection it came over) are what the session needs to acknowledge it.

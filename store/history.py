@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import sqlite3
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,26 +63,30 @@ class SqlHistory:
         """Write one window by the identity rules; conflicts are quarantined whole."""
         with self._store.transaction():
             raw = self._store.raw(self._store.writer)
-            work = self._settle(raw, window.items)
-            quarantined = self._quarantine(raw, (*window.quarantined, *work.conflicts))
+            settled = self._settle(raw, window.items)
+            quarantined = self._quarantine(raw, (*window.quarantined, *settled.conflicts))
             self._notes(raw, window)
-            self._count(raw, window, work, len(quarantined))
-        stored = tuple(work.reading(place) for place in work.order)
-        return CommitResult(stored, work.duplicates, quarantined)
+            self._count(raw, window, settled, len(quarantined))
+        return CommitResult(settled.readings, settled.duplicates, quarantined)
 
-    def _settle(self, raw: sqlite3.Connection, items: Sequence[Item]) -> _Work:
+    def _settle(self, raw: sqlite3.Connection, items: Sequence[Item]) -> _Settled:
         """Store a window's items: hoping that all are new, and looking each one up where the hope fails."""
         keys = self._sensor_keys(raw, items)
-        raw.execute("SAVEPOINT hopeful")
-        work = _Work(raw.cursor(), keys, hopeful=True)
-        try:
-            work.run(items)
-        except sqlite3.IntegrityError:
-            raw.execute("ROLLBACK TO hopeful")
-            work = _Work(raw.cursor(), keys, hopeful=False)
-            work.run(items)
-        raw.execute("RELEASE hopeful")
-        return work
+        rows = _hopeful_rows(items, keys)
+        if rows is not None:
+            raw.execute("SAVEPOINT hopeful")
+            try:
+                raw.executemany(_INSERT, rows)
+            except sqlite3.IntegrityError:  # something of it is there already
+                raw.execute("ROLLBACK TO hopeful")
+            else:
+                return _Settled(tuple(_as_reading(item) for item in items), len(items), 0, ())
+            finally:
+                raw.execute("RELEASE hopeful")
+        work = _Work(raw.cursor(), keys)
+        work.run(items)
+        readings = tuple(work.reading(place) for place in work.order)
+        return _Settled(readings, work.stored, work.duplicates, tuple(work.conflicts))
 
     def _sensor_keys(self, raw: sqlite3.Connection, items: Sequence[Item]) -> dict[str, int]:
         for sensor in {item.sensor for item in items} - self._keys.keys():
@@ -136,13 +140,13 @@ class SqlHistory:
         )
 
     @staticmethod
-    def _count(raw: sqlite3.Connection, window: IngestWindow, work: _Work, quarantined: int) -> None:
+    def _count(raw: sqlite3.Connection, window: IngestWindow, settled: _Settled, quarantined: int) -> None:
         received = len(window.items) + len(window.quarantined) + window.retained + window.heartbeats
         counts = {
             "messages": window.messages,
             "received": received,
-            "stored": work.stored,
-            "duplicate": work.duplicates,
+            "stored": settled.stored,
+            "duplicate": settled.duplicates,
             "quarantined": quarantined,
             "retained": window.retained,
             "heartbeat": window.heartbeats,
@@ -251,6 +255,43 @@ class SqlHistory:
 _END: Final = 2**62
 
 
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """What became of a window's items."""
+
+    readings: tuple[StoredReading, ...]
+    stored: int
+    duplicates: int
+    conflicts: tuple[Quarantined, ...]
+
+
+def _hopeful_rows(items: Sequence[Item], keys: Mapping[str, int]) -> list[tuple[Any, ...]] | None:
+    """Rows to insert if every item is new; None where an item must be looked up or two meet in one row."""
+    rows = []
+    for item in items:
+        if item.key is not None:
+            return None
+        get = item.values.get
+        rows.append(
+            (
+                keys[item.sensor],
+                item.time_us,
+                item.received_us,
+                item.flags,
+                item.seq,
+                *[get(name) for name in COLUMNS],
+                _pack(item.profile),
+            )
+        )
+    return rows if len({row[:2] for row in rows}) == len(rows) else None
+
+
+def _as_reading(item: Item) -> StoredReading:
+    return StoredReading(
+        item.sensor, item.time_us, item.received_us, item.values, item.profile, item.flags, item.seq
+    )
+
+
 class _Row:
     """A row as it will stand: values by column position, and what was there before."""
 
@@ -273,10 +314,9 @@ class _Row:
 class _Work:
     """One window's items against what is stored and against each other, in order of reception."""
 
-    def __init__(self, cursor: sqlite3.Cursor, keys: dict[str, int], *, hopeful: bool) -> None:
+    def __init__(self, cursor: sqlite3.Cursor, keys: dict[str, int]) -> None:
         self._cursor = cursor
         self._keys = keys
-        self._hopeful = hopeful  # a row not met yet is taken for new; the primary key refuses where it is not
         self._rows: dict[Place, _Row] = {}
         self._known: dict[tuple[int, bytes], int] = {}
         self.order: list[Place] = []  # rows that change, once each, in order of first change
@@ -296,8 +336,6 @@ class _Work:
             if item.check_key and self._is_known(sensor_key, item):
                 self.duplicates += 1
                 return
-            if self._hopeful:
-                raise sqlite3.IntegrityError("its instant must be looked up")
             while not self._free(item.sensor, sensor_key, time_us):
                 time_us += 1
             self._known[sensor_key, item.key] = item.received_us
@@ -316,7 +354,7 @@ class _Work:
 
     def write(self) -> None:
         rows = [self._arguments(place) for place in self.order]
-        fresh = self._hopeful or all(self._rows[place].fresh for place in self.order)
+        fresh = all(self._rows[place].fresh for place in self.order)
         self._cursor.executemany(_INSERT if fresh else _REPLACE, rows)
         self._cursor.executemany(
             "INSERT INTO item_keys (sensor_key, key, received_us) VALUES (?, ?, ?) "
@@ -333,8 +371,7 @@ class _Work:
     def _at(self, sensor: str, place: Place) -> _Row:
         row = self._rows.get(place)
         if row is None:
-            found = None if self._hopeful else self._cursor.execute(_ONE, place).fetchone()
-            row = _Row(sensor, place[1], found)
+            row = _Row(sensor, place[1], self._cursor.execute(_ONE, place).fetchone())
             self._rows[place] = row
         return row
 

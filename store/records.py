@@ -1,9 +1,14 @@
-"""Plain records that cross the store's ports. Times are microseconds since the epoch, UTC; values are SI."""
+"""Plain records that cross the store's ports. Times are microseconds since the epoch, UTC; values are SI.
+
+Records made once a reading are msgspec structs: making a frozen dataclass of their size costs ten times as much.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import msgspec
 
 Json: TypeAlias = dict[str, Any]
 
@@ -14,8 +19,7 @@ NO_TIME = 2  # the message stated no time; the receipt time stands
 # ---- ingest ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """One decoded reading on its way into the history.
 
     ``key`` identifies an item that has no good time of its own; with ``check_key`` it is a duplicate when the
@@ -67,8 +71,7 @@ class IngestWindow:
     contacts: tuple[tuple[str, int], ...] = ()  # sensor, received_us: it spoke, readings or not
 
 
-@dataclass(frozen=True, slots=True)
-class StoredReading:
+class StoredReading(msgspec.Struct, frozen=True):
     """A reading as the history holds it; ``values`` has only what is present."""
 
     sensor: str

@@ -79,6 +79,7 @@ def split(payload: bytes) -> list[bytes]:
         The array as a whole is no JSON.
     """
     try:
+        payload.decode()  # the parser looks at an element's text only when the element is parsed
         return [bytes(element) for element in _split(payload)]
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise _not_json(payload, error) from None

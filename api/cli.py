@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from api.faults import USER_FAULTS, wrong_use
+from api.logs import set_up_logs
 
 app = typer.Typer(
     name="quarterline",
@@ -258,13 +259,16 @@ def doctor(config: ConfigOption = None, json: JsonOption = False) -> None:
 def bench_ingest(
     messages: Annotated[int, typer.Option(help="Length of the queue.", min=1000)] = 100_000,
     runs: Annotated[int, typer.Option(help="Runs of each, in turn.", min=1)] = 3,
+    mqtt: Annotated[str, typer.Option(help="MQTT version of both: 3.1.1 or 5.")] = "3.1.1",
     json: JsonOption = False,
 ) -> None:
     """Messages a second acknowledged after commit, beside a bare receive-and-acknowledge loop."""
     from ingest.bench import bench_ingest as measure
     from ingest.bench import in_words
 
-    result = measure(messages=messages, runs=runs, progress=complain)
+    if mqtt not in {"3.1.1", "5"}:
+        fail(f"--mqtt: {mqtt!r} is neither 3.1.1 nor 5", 2)
+    result = measure(messages=messages, runs=runs, version=mqtt, progress=complain)
     if json:
         answer(result)
     else:
@@ -294,6 +298,7 @@ def ordinance_show(
 
 def main() -> None:
     """Entry point: a user's mistake is a sentence, never a traceback."""
+    set_up_logs("text")
     try:
         app()
     except USER_FAULTS as error:

@@ -86,8 +86,8 @@ class Demo:
 
     def _ports(self) -> Iterator[tuple[str, int, str]]:
         chosen = self._settings
-        yield "dashboard", chosen.port, "--port, as in: make demo ARGS=\"--port 8100\""
-        yield "embedded broker", chosen.mqtt_port, "--mqtt-port, as in: make demo ARGS=\"--mqtt-port 18900\""
+        yield "dashboard", chosen.port, '--port, as in: make demo ARGS="--port 8100"'
+        yield "embedded broker", chosen.mqtt_port, '--mqtt-port, as in: make demo ARGS="--mqtt-port 18900"'
 
     # ---- start ---------------------------------------------------------------------------------------
 

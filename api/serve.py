@@ -83,6 +83,7 @@ def mqtt_source(settings: Settings, clock: Callable[[], float]) -> Source:
             password=mqtt.secret(),
             tls=mqtt.tls,
             ca_file=mqtt.ca_file,
+            version=mqtt.version,
             keepalive_s=mqtt.keepalive_s,
             window=mqtt.window,
             subscriptions=mqtt.subscriptions,

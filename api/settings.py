@@ -56,6 +56,7 @@ class Mqtt(_Section):
     password_file: Path | None = None
     tls: bool = False
     ca_file: Path | None = None
+    version: Literal["auto", "5", "3.1.1"] = "auto"
     keepalive_s: int = Field(default=60, ge=5, le=3600)
     window: int = Field(default=1000, ge=1, le=60_000)
     subscriptions: tuple[str, ...] = (

@@ -20,6 +20,8 @@ from typing import Any, Final
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
 from ingest.broker import BrokerError
 from ingest.decode import Decoder
@@ -51,6 +53,7 @@ class Result:
 
     messages: int
     window: int
+    version: str
     bare: tuple[float, ...]
     ours: tuple[float, ...]
 
@@ -64,6 +67,7 @@ class Result:
         return {
             "messages": self.messages,
             "window": self.window,
+            "mqtt": self.version,
             "bare_per_s": list(self.bare),
             "ours_per_s": list(self.ours),
             "ratio": self.ratio,
@@ -74,7 +78,7 @@ class Result:
 def in_words(result: Result) -> str:
     """For a person."""
     return (
-        f"{result.messages} queued QoS 1 messages, commits of up to {result.window}, "
+        f"{result.messages} queued QoS 1 messages over MQTT {result.version}, window {result.window}, "
         f"median of {len(result.ours)} runs\n"
         f"bare paho, receive and acknowledge:    {statistics.median(result.bare):>9,.0f} messages/s\n"
         f"acknowledged after commit (SQLite):    {statistics.median(result.ours):>9,.0f} messages/s\n"
@@ -83,7 +87,12 @@ def in_words(result: Result) -> str:
 
 
 def bench_ingest(
-    *, messages: int, runs: int, window: int = 1000, progress: Callable[[str], None] = lambda _: None
+    *,
+    messages: int,
+    runs: int,
+    version: str = "3.1.1",
+    window: int = 1000,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """Drain a queue of ``messages`` with the bare client and with ours, ``runs`` times in turn.
 
@@ -97,12 +106,14 @@ def bench_ingest(
         for run in range(runs):
             with _mosquitto(Path(folder)) as port:
                 _queue(port, "bare", messages)
-                bare.append(messages / _drain_bare(port, messages))
+                bare.append(messages / _drain_bare(port, messages, version))
             with _mosquitto(Path(folder)) as port:
                 _queue(port, "ours", messages)
-                ours.append(messages / _drain_ours(port, messages, window, Path(folder) / f"data-{run}"))
+                ours.append(
+                    messages / _drain_ours(port, messages, version, window, Path(folder) / f"data-{run}")
+                )
             progress(f"run {run + 1}: bare {bare[-1]:,.0f}/s, ours {ours[-1]:,.0f}/s")
-    return Result(messages, window, tuple(bare), tuple(ours))
+    return Result(messages, window, version, tuple(bare), tuple(ours))
 
 
 def payload(number: int) -> bytes:
@@ -172,13 +183,13 @@ def _queue(port: int, client_id: str, messages: int) -> None:
     publisher.loop_stop()
 
 
-def _drain_bare(port: int, messages: int) -> float:
+def _drain_bare(port: int, messages: int, version: str) -> float:
     """Seconds that a bare loop takes to receive and acknowledge the queue."""
     client = paho.Client(
         CallbackAPIVersion.VERSION2,
         client_id="bare",
-        clean_session=False,
-        protocol=paho.MQTTv311,
+        clean_session=None if version == "5" else False,
+        protocol=paho.MQTTv5 if version == "5" else paho.MQTTv311,
         manual_ack=True,
     )
     count = 0
@@ -194,17 +205,23 @@ def _drain_bare(port: int, messages: int) -> float:
             mine.disconnect()
 
     client.on_message = on_message
-    client.connect(HOST, port)
+    properties = None
+    if version == "5":
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho leaves it untyped
+        properties.ReceiveMaximum = 1000
+        properties.SessionExpiryInterval = 3600
+    client.connect(HOST, port, clean_start=False if version == "5" else 3, properties=properties)
     client.loop_forever()
     return time.perf_counter() - began
 
 
-def _drain_ours(port: int, messages: int, window: int, data_dir: Path) -> float:
+def _drain_ours(port: int, messages: int, version: str, window: int, data_dir: Path) -> float:
     """Seconds that session, decoder and store take to commit and then acknowledge the queue."""
     store = open_store(data_dir)
     sensors = {f"b-{n:04d}": Sensor(f"b-{n:04d}", "bench") for n in range(SENSORS)}
     decoder = Decoder(sensors, load_profiles())
-    session = Session(MqttSettings(host=HOST, port=port, client_id="ours", window=window), time.time)
+    settings = MqttSettings(host=HOST, port=port, client_id="ours", window=window, version=version)
+    session = Session(settings, time.time)
     session.start()
     done, began, limit = 0, 0.0, time.monotonic() + _LIMIT_S
     try:

@@ -32,7 +32,8 @@ from ingest.message import RawMessage
 
 _log = structlog.get_logger("quarterline.mqtt")
 
-BACKLOG: Final = 4  # windows handed over and not yet committed, beyond the one being filled
+BACKLOG: Final = 4  # parts handed over and not yet committed, beyond the one being filled
+_PARTS: Final = 3  # handed over in thirds: one is committed while the next is read and one acknowledged
 _GATHER_S: Final = 0.1  # a window is handed over at the latest this long after its first message
 _IDLE_S: Final = 0.05
 _READS: Final = 200  # packets between two looks at everything else
@@ -57,6 +58,7 @@ class MqttSettings:
     keepalive_s: int = 60
     window: int = 1000
     session_expiry_s: int = 7 * 86_400
+    version: str = "auto"  # auto: MQTT 5, or 3.1.1 where the broker does not take it; 5; 3.1.1
     subscriptions: tuple[str, ...] = (
         "quarterline/v1/+/readings",
         "quarterline/v1/+/status",
@@ -109,7 +111,7 @@ class Session:
         self._gathered_at = 0.0
         self._last_us = 0
         self._epoch = 0
-        self._protocol: MQTTProtocolVersion = MQTTv5
+        self._protocol: MQTTProtocolVersion = MQTTv311 if settings.version == "3.1.1" else MQTTv5
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
@@ -220,6 +222,8 @@ class Session:
 
     def _other_protocol(self) -> bool:
         """After a connection that got no welcome: whether to try 3.1.1 at once."""
+        if self._settings.version != "auto":
+            return False
         if self._protocol is MQTTv311:
             if not self._refused:
                 self._protocol = MQTTv5  # it was no question of the version, perhaps
@@ -336,10 +340,10 @@ class Session:
             if idle and self._windows.empty():
                 self._offer(Window((), now))
             return
-        full = len(self._gathered) >= self._settings.window
+        size = max(self._settings.window // _PARTS, 1)
+        full = len(self._gathered) >= size
         if not (full or idle or final or time.monotonic() - self._gathered_at >= _GATHER_S):
             return
-        size = self._settings.window
         while self._gathered:
             part = tuple(self._gathered[:size])
             rest = len(self._gathered) > size

@@ -39,6 +39,8 @@ _INSERT: Final = (
     f"INSERT INTO readings (sensor_key, time_us, received_us, flags, seq, {_NAMES}, profile) "
     f"VALUES ({', '.join('?' * (len(COLUMNS) + 6))})"
 )
+_AT_ONCE: Final = 50
+_INSERT_MANY: Final = _INSERT + f", ({', '.join('?' * (len(COLUMNS) + 6))})" * (_AT_ONCE - 1)
 _REPLACE: Final = _INSERT.replace("INSERT", "INSERT OR REPLACE", 1)
 _ONE: Final = f"SELECT {_SELECT} FROM readings WHERE sensor_key = ? AND time_us = ?"
 _COUNTS: Final = ("messages", "received", "stored", "duplicate", "quarantined", "retained", "heartbeat")
@@ -76,7 +78,7 @@ class SqlHistory:
         if rows is not None:
             raw.execute("SAVEPOINT hopeful")
             try:
-                raw.executemany(_INSERT, rows)
+                _insert(raw, rows)
             except sqlite3.IntegrityError:  # something of it is there already
                 raw.execute("ROLLBACK TO hopeful")
             else:
@@ -284,6 +286,19 @@ def _hopeful_rows(items: Sequence[Item], keys: Mapping[str, int]) -> list[tuple[
             )
         )
     return rows if len({row[:2] for row in rows}) == len(rows) else None
+
+
+def _insert(raw: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows, many a statement.
+
+    Each step of a statement lets go of the interpreter's lock and must win it back from the thread that reads the
+    network: row by row that costs several times the insert itself.
+    """
+    whole = len(rows) - len(rows) % _AT_ONCE
+    for start in range(0, whole, _AT_ONCE):
+        raw.execute(_INSERT_MANY, [value for row in rows[start : start + _AT_ONCE] for value in row])
+    if whole < len(rows):
+        raw.executemany(_INSERT, rows[whole:])
 
 
 def _as_reading(item: Item) -> StoredReading:

@@ -65,6 +65,7 @@ class SqlStore:
         self._lock = threading.RLock()
         self._owner: int | None = None
         self._local = threading.local()
+        self._readers_lock = threading.Lock()
         self._readers: list[sa.Connection] = []
         with translated():
             self._writer = self._connect()
@@ -99,7 +100,7 @@ class SqlStore:
         if mine is None:
             mine = self._connect()
             self._local.connection = mine
-            with self._lock:
+            with self._readers_lock:  # not the writer's: a reader never waits for a transaction
                 self._readers.append(mine)
         return mine
 

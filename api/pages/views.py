@@ -264,7 +264,11 @@ def _last(shelf: Shelf, interceptor: str, line: Json, now_us: int) -> tuple[str,
     if last_us is None:
         return "never", "warn"
     age_s = (now_us - int(last_us)) / 1e6
-    silent = age_s > max(3 * max(s.interval_s for s in sensors), 3600.0)
+    situation = shelf.situations.get(interceptor)
+    # by the alert, so that the page and the decisions never disagree about what silence is
+    silent = situation is not None and any(
+        alert.kind == "sensor_silent" and alert.state in ("firing", "recovering") for alert in situation.alerts
+    )
     return ago(age_s), "warn" if silent else "calm"
 
 

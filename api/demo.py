@@ -26,7 +26,7 @@ from api.demo_events import in_words, legend
 from api.security import new_key, new_sign_in
 from api.serve import load_rules
 from api.settings import Settings, load_settings
-from api.work import put_fleet, read_fleet
+from api.work import WorkError, put_fleet, read_fleet
 from ingest.broker import EmbeddedBroker
 from simulators.city import City
 from simulators.clock import AcceleratedClock
@@ -42,7 +42,7 @@ _START_LIMIT_S: Final = 60.0
 _STOP_LIMIT_S: Final = 15.0
 
 
-class DemoError(Exception):
+class DemoError(WorkError):
     """The demo cannot start, or a part of it has ended; the text says which and what to do."""
 
 

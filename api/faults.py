@@ -9,7 +9,7 @@ from api.fleet_file import FleetError
 from api.recording import RecordingError
 from api.security import RoleError
 from api.settings import ConfigurationError
-from api.work import UseError
+from api.work import UseError, WorkError
 from ingest.broker import BrokerError
 from ingest.profile import ProfileError
 from ingest.series import SeriesError
@@ -27,6 +27,7 @@ USER_FAULTS: Final[tuple[type[Exception], ...]] = (
     RecordingError,
     SeriesError,
     StoreError,
+    WorkError,
 )
 
 

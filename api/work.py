@@ -35,6 +35,10 @@ from store.records import Totals
 _USE: Final = "give the path of a file that exists"
 
 
+class WorkError(Exception):
+    """The work could not be done; exit status 1."""
+
+
 class UseError(Exception):
     """The command was used wrongly; exit status 2."""
 

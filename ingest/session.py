@@ -29,6 +29,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from ingest.message import RawMessage
+from ingest.wire import Wire, WireClient
 
 _log = structlog.get_logger("quarterline.mqtt")
 
@@ -253,7 +254,7 @@ class Session:
 
     def _client(self) -> Client:
         settings = self._settings
-        client = Client(
+        client = WireClient(
             CallbackAPIVersion.VERSION2,
             client_id=settings.client_id,
             clean_session=None if self._protocol is MQTTv5 else False,
@@ -289,9 +290,9 @@ class Session:
         misc_at = 0.0
         while not self._stopping.is_set():
             wire = client.socket()
-            if wire is None:
+            if not isinstance(wire, Wire):
                 return
-            self._acknowledge(client)
+            self._acknowledge(client, wire)
             now = time.monotonic()
             if now >= misc_at:
                 misc_at = now + _MISC_S
@@ -303,16 +304,18 @@ class Session:
             if not self._turn(client, wire):
                 return
 
-    def _turn(self, client: Client, wire: Any) -> bool:
+    def _turn(self, client: Client, wire: Wire) -> bool:
         """Wait for bytes, read what there is, hand it over; False when the connection has ended."""
         room = len(self._gathered) < BACKLOG * self._settings.window
-        pending = bool(getattr(wire, "pending", None) and wire.pending())
-        reading = [self._wake_out, *([wire] if room else [])]
-        writing = [wire] if client.want_write() else []
+        pending = wire.pending() > 0
+        reading: list[Wire | socket.socket] = [self._wake_out, *([wire] if room else [])]
+        writing = [wire] if client.want_write() or wire.unsent else []
         timeout = 0.0 if pending else (_GATHER_S / 4 if self._gathered else _IDLE_S)
         readable, writable, _ = select.select(reading, writing, [], timeout)
         if self._wake_out in readable:
             _drain(self._wake_out)
+        if writable:
+            wire.flush()
         if writable and client.loop_write() is not MQTTErrorCode.MQTT_ERR_SUCCESS:
             return False
         idle = True
@@ -360,17 +363,20 @@ class Session:
             return False
         return True
 
-    def _acknowledge(self, client: Client) -> None:
+    def _acknowledge(self, client: Client, wire: Wire) -> None:
         while self._committed:
             window = self._committed.popleft()
+            wire.hold()
             for message in window.messages:
                 if message.qos and message.epoch == self._epoch:
                     client.ack(message.mid, message.qos)
+            wire.release()
             self._acknowledged += len(window.messages)
 
     def _leave(self, client: Client) -> None:
-        if client.socket() is not None:
-            self._acknowledge(client)
+        wire = client.socket()
+        if isinstance(wire, Wire):
+            self._acknowledge(client, wire)
             client.disconnect()
             for _ in range(3):
                 if client.socket() is None or not client.want_write():

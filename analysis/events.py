@@ -31,6 +31,8 @@ RATE_WIDENING: Final = 0.25  # relative sd added to the learned rate by a servic
 STANDING: Final = 0.010  # m: a surface that changes less stands
 STANDS_S: Final = 2700.0  # s without a new low: the pump has stopped
 FULL: Final = 0.7  # of the static level: from a lower start a fall says nothing of a service
+QUICK_S: Final = 3 * 3600.0  # s: a truck empties the largest tank within this
+STOOD: Final = 0.9  # of the static level: where liquid that flows out by the weir stands
 TAMPER: Final = -1
 NONE: Final = 0
 PARTIAL: Final = 1
@@ -178,6 +180,12 @@ def judge(track: TrackState, row: int, sight: Sight, at: int, k: Kalman) -> Case
     left_sd = float(np.sqrt(np.nansum(np.where(seen, sd * sd, 0.0))))
     p = float(ndtr((limit - left) / max(left_sd, 1e-6))) if seen.all() else 0.0
     full = not track.rest[row] < FULL * static
+    if not seen.any():
+        # a level alone: a tide or a river falls too, but slowly, from anywhere, and not to the floor
+        quick = float(track.lowest_s[row] - track.before_s[row]) <= QUICK_S
+        stood = bool(track.rest[row] >= STOOD * static)
+        served = drained and lows >= 2 and quick and stood
+        return Case(row, PARTIAL if served else NONE, 0.6 if served else 0.0, before, after)
     if drained and (fell or (lows >= 2 and full)):
         complete = p >= 0.5
         return Case(row, COMPLETE if complete else PARTIAL, 0.5 + 0.49 * abs(2 * p - 1), before, after)

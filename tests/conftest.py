@@ -20,6 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No test may depend on how busy the machine is: neither the time of one example nor that of drawing it.
+settings.register_profile(
+    "quarterline", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("quarterline")
 
 # Where Debian and Homebrew put daemons, beside the search path of an ordinary user.
 DAEMONS = ["/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin"]

@@ -267,7 +267,8 @@ def _last(shelf: Shelf, interceptor: str, line: Json, now_us: int) -> tuple[str,
     situation = shelf.situations.get(interceptor)
     # by the alert, so that the page and the decisions never disagree about what silence is
     silent = situation is not None and any(
-        alert.kind == "sensor_silent" and alert.state in ("firing", "recovering") for alert in situation.alerts
+        alert.kind == "sensor_silent" and alert.state in ("firing", "recovering")
+        for alert in situation.alerts
     )
     return ago(age_s), "warn" if silent else "calm"
 

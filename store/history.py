@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from analysis.units import COLUMNS
 from store.errors import translated
+from store.many import write_many
 from store.records import (
     CommitResult,
     IngestWindow,
@@ -35,13 +36,10 @@ _REL: Final = 1e-9  # equality of two values after conversion to SI, contracts.m
 _CHUNK: Final = 20_000
 _NAMES: Final = ", ".join(COLUMNS)
 _SELECT: Final = f"received_us, flags, seq, {_NAMES}, profile"
-_INSERT: Final = (
-    f"INSERT INTO readings (sensor_key, time_us, received_us, flags, seq, {_NAMES}, profile) "
-    f"VALUES ({', '.join('?' * (len(COLUMNS) + 6))})"
+_INTO_READINGS: Final = (
+    f"INSERT INTO readings (sensor_key, time_us, received_us, flags, seq, {_NAMES}, profile)"
 )
-_AT_ONCE: Final = 50
-_INSERT_MANY: Final = _INSERT + f", ({', '.join('?' * (len(COLUMNS) + 6))})" * (_AT_ONCE - 1)
-_REPLACE: Final = _INSERT.replace("INSERT", "INSERT OR REPLACE", 1)
+_REPLACE_READINGS: Final = _INTO_READINGS.replace("INSERT", "INSERT OR REPLACE", 1)
 _ONE: Final = f"SELECT {_SELECT} FROM readings WHERE sensor_key = ? AND time_us = ?"
 _COUNTS: Final = ("messages", "received", "stored", "duplicate", "quarantined", "retained", "heartbeat")
 
@@ -78,7 +76,7 @@ class SqlHistory:
         if rows is not None:
             raw.execute("SAVEPOINT hopeful")
             try:
-                _insert(raw, rows)
+                write_many(raw, _INTO_READINGS, rows)
             except sqlite3.IntegrityError:  # something of it is there already
                 raw.execute("ROLLBACK TO hopeful")
             else:
@@ -125,20 +123,24 @@ class SqlHistory:
 
     @staticmethod
     def _notes(raw: sqlite3.Connection, window: IngestWindow) -> None:
-        raw.executemany(
-            "INSERT INTO unknown_fields (sensor, field, count) VALUES (?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET count = count + excluded.count",
+        write_many(
+            raw,
+            "INSERT INTO unknown_fields (sensor, field, count)",
             window.unknown_fields,
+            "ON CONFLICT DO UPDATE SET count = count + excluded.count",
         )
-        raw.executemany(
-            "INSERT INTO connectivity (sensor, online, received_us) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET "
-            "online = excluded.online, received_us = excluded.received_us WHERE excluded.received_us >= received_us",
+        write_many(
+            raw,
+            "INSERT INTO connectivity (sensor, online, received_us)",
             window.statuses,
+            "ON CONFLICT DO UPDATE SET online = excluded.online, received_us = excluded.received_us "
+            "WHERE excluded.received_us >= received_us",
         )
-        raw.executemany(
-            "INSERT INTO contacts (sensor, received_us) VALUES (?, ?) ON CONFLICT DO UPDATE SET "
-            "received_us = max(received_us, excluded.received_us)",
+        write_many(
+            raw,
+            "INSERT INTO contacts (sensor, received_us)",
             list(dict(window.contacts).items()),
+            "ON CONFLICT DO UPDATE SET received_us = max(received_us, excluded.received_us)",
         )
 
     @staticmethod
@@ -153,10 +155,11 @@ class SqlHistory:
             "retained": window.retained,
             "heartbeat": window.heartbeats,
         }
-        raw.executemany(
-            "INSERT INTO totals (name, count) VALUES (?, ?) "
-            "ON CONFLICT DO UPDATE SET count = count + excluded.count",
+        write_many(
+            raw,
+            "INSERT INTO totals (name, count)",
             [(name, count) for name, count in counts.items() if count],
+            "ON CONFLICT DO UPDATE SET count = count + excluded.count",
         )
 
     # ---- reading -------------------------------------------------------------------------------------
@@ -288,19 +291,6 @@ def _hopeful_rows(items: Sequence[Item], keys: Mapping[str, int]) -> list[tuple[
     return rows if len({row[:2] for row in rows}) == len(rows) else None
 
 
-def _insert(raw: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows, many a statement.
-
-    Each step of a statement lets go of the interpreter's lock and must win it back from the thread that reads the
-    network: row by row that costs several times the insert itself.
-    """
-    whole = len(rows) - len(rows) % _AT_ONCE
-    for start in range(0, whole, _AT_ONCE):
-        raw.execute(_INSERT_MANY, [value for row in rows[start : start + _AT_ONCE] for value in row])
-    if whole < len(rows):
-        raw.executemany(_INSERT, rows[whole:])
-
-
 def _as_reading(item: Item) -> StoredReading:
     return StoredReading(
         item.sensor, item.time_us, item.received_us, item.values, item.profile, item.flags, item.seq
@@ -370,11 +360,12 @@ class _Work:
     def write(self) -> None:
         rows = [self._arguments(place) for place in self.order]
         fresh = all(self._rows[place].fresh for place in self.order)
-        self._cursor.executemany(_INSERT if fresh else _REPLACE, rows)
-        self._cursor.executemany(
-            "INSERT INTO item_keys (sensor_key, key, received_us) VALUES (?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET received_us = excluded.received_us",
+        write_many(self._cursor, _INTO_READINGS if fresh else _REPLACE_READINGS, rows)
+        write_many(
+            self._cursor,
+            "INSERT INTO item_keys (sensor_key, key, received_us)",
             [(sensor, key, at) for (sensor, key), at in self._known.items()],
+            "ON CONFLICT DO UPDATE SET received_us = excluded.received_us",
         )
 
     def reading(self, place: Place) -> StoredReading:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,7 @@ from api.engine import ClockSource, Engine, Source
 from api.http.app import create_app
 from api.settings import ConfigurationError, Settings, check_bind
 from ingest.profile import DeviceProfile, load_profiles
-from ingest.session import MqttSettings, Session
+from ingest.session import SWITCH_S, MqttSettings, Session
 from simulators.clock import AcceleratedClock
 from store import open_store
 from store.ports import Store
@@ -128,6 +129,7 @@ def running(settings: Settings) -> Iterator[LiveService]:
     """A running service without its HTTP face: store, writer, session and dispatcher."""
     rules = load_rules(settings)
     clock = service_clock(settings)
+    sys.setswitchinterval(SWITCH_S)
     store = open_store(settings.data_dir)
     try:
         check_bind(settings, store.ledger.keys())

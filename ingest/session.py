@@ -33,8 +33,11 @@ from ingest.wire import Wire, WireClient
 
 _log = structlog.get_logger("quarterline.mqtt")
 
+#: The interpreter's switch interval that suits the reader and the writer beside each other [s]: by default a
+#: thread that comes back from the disk waits 5 ms for the one that reads the network.
+SWITCH_S: Final = 0.0005
 BACKLOG: Final = 4  # parts handed over and not yet committed, beyond the one being filled
-_PARTS: Final = 3  # handed over in thirds: one is committed while the next is read and one acknowledged
+_PARTS: Final = 4  # handed over in quarters: one is committed while others are read and acknowledged
 _GATHER_S: Final = 0.1  # a window is handed over at the latest this long after its first message
 _IDLE_S: Final = 0.05
 _READS: Final = 200  # packets between two looks at everything else

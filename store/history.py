@@ -158,7 +158,7 @@ class SqlHistory:
         write_many(
             raw,
             "INSERT INTO totals (name, count)",
-            [(name, count) for name, count in counts.items() if count],
+            list(counts.items()),
             "ON CONFLICT DO UPDATE SET count = count + excluded.count",
         )
 

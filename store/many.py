@@ -11,7 +11,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-_SIZES: Final = (256, 64, 16, 4, 1)  # rows a statement: few sizes, so that each is compiled once
+_SIZES: Final = (
+    250,
+    50,
+    10,
+)  # rows a statement: few sizes, so that each is compiled once; the rest in one more
 
 
 def write_many(
@@ -24,6 +28,9 @@ def write_many(
             part = rows[start : start + size]
             raw.execute(_statement(head, len(part[0]), size, tail), [value for row in part for value in row])
             start += size
+    rest = rows[start:]
+    if rest:
+        raw.execute(_statement(head, len(rest[0]), len(rest), tail), [value for row in rest for value in row])
 
 
 @cache

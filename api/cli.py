@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 import typer
 
-from api.faults import USER_FAULTS, wrong_use
+from api.faults import USER_FAULTS, in_a_sentence, wrong_use
 from api.logs import set_up_logs
 
 app = typer.Typer(
@@ -302,7 +302,7 @@ def main() -> None:
     try:
         app()
     except USER_FAULTS as error:
-        complain(str(error))
+        complain(in_a_sentence(error))
         sys.exit(wrong_use(error))
     except BrokenPipeError:
         sys.exit(1)

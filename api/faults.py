@@ -34,3 +34,10 @@ USER_FAULTS: Final[tuple[type[Exception], ...]] = (
 def wrong_use(error: Exception) -> int:
     """The exit status of an error: 2 for wrong use, 1 for work that failed."""
     return 2 if isinstance(error, _USE) else 1
+
+
+def in_a_sentence(error: Exception) -> str:
+    """What to tell the user."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

@@ -306,13 +306,14 @@ def _must_be_free(name: str, port: int, how: str) -> None:
 
 @contextlib.contextmanager
 def _signals_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does."""
+    """SIGTERM ends the demo as Ctrl-C does; so does SIGINT where a shell's background job began by ignoring it."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {one: signal.signal(one, interrupt) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)

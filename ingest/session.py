@@ -270,6 +270,7 @@ class Session:
         if settings.tls or settings.ca_file is not None:
             client.tls_set_context(ssl.create_default_context(cafile=settings.ca_file))
         client.on_connect = self._on_connect
+        client.on_subscribe = self._on_subscribe
         client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
         return client
@@ -401,13 +402,29 @@ class Session:
             return
         self._acknowledged_connack = True
         version = "5" if self._protocol is MQTTv5 else "3.1.1"
-        self._status = SessionStatus(True, f"connected to {self._address}", version, flags.session_present)
+        self._status = SessionStatus(False, f"subscribing at {self._address}", version, flags.session_present)
         _log.info("connected", broker=self._address, mqtt=version, session_present=flags.session_present)
         if self._protocol is MQTTv5:
             options = SubscribeOptions(qos=1)
             client.subscribe([(one, options) for one in self._settings.subscriptions])
         else:
             client.subscribe([(one, 1) for one in self._settings.subscriptions])
+
+    def _on_subscribe(
+        self, _client: Client, _data: Any, _mid: int, reasons: list[ReasonCode], _properties: Any
+    ) -> None:
+        refused = [
+            f"{topic} ({reason})"
+            for topic, reason in zip(self._settings.subscriptions, reasons, strict=False)
+            if reason.is_failure
+        ]
+        if refused:
+            self._say(
+                False,
+                f"{self._address} refused the subscription of {', '.join(refused)}: check its access list",
+            )
+        else:
+            self._status = replace(self._status, connected=True, detail=f"connected to {self._address}")
 
     def _on_disconnect(
         self, _client: Client, _data: Any, _flags: DisconnectFlags, reason: ReasonCode, _properties: Any

@@ -1,0 +1,283 @@
+"""The MQTT session against real brokers: versions, windows, acknowledgement, pings, reasons."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import paho.mqtt.client as paho
+import pytest
+
+from ingest.broker import BrokerError, EmbeddedBroker, User
+from ingest.message import RawMessage
+from ingest.session import MqttSettings, Session, Window
+
+TOPIC = "quarterline/v1/d-1/readings"
+
+
+def until(condition: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, f"never: {what}"
+        time.sleep(0.01)  # between two looks
+
+
+@pytest.fixture
+def session() -> Iterator[Callable[..., Session]]:
+    opened: list[Session] = []
+
+    def make(port: int, *, wait: bool = True, **fields: object) -> Session:
+        settings = MqttSettings(port=port, **{"client_id": "t", "keepalive_s": 5, **fields})
+        one = Session(settings, time.time, chance=random.Random(1))
+        opened.append(one)
+        one.start()
+        if wait:
+            until(lambda: one.ready()[0], "connected")
+        return one
+
+    yield make
+    for one in opened:
+        one.stop()
+
+
+def publish(port: int, *payloads: bytes, topic: str = TOPIC, qos: int = 1, retain: bool = False) -> None:
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    for info in [client.publish(topic, payload, qos=qos, retain=retain) for payload in payloads]:
+        info.wait_for_publish(10)
+    client.disconnect()
+    client.loop_stop()
+
+
+def collect(session: Session, count: int, *, done: bool = True, limit_s: float = 30.0) -> list[RawMessage]:
+    found: list[RawMessage] = []
+    end = time.monotonic() + limit_s
+    while len(found) < count and time.monotonic() < end:
+        window = session.next(0.1)
+        if window is not None:
+            found += window.messages
+            if done:
+                session.done(window)
+    return found
+
+
+@pytest.fixture
+def embedded(tmp_path: Path, free_port: Callable[[], int]) -> Iterator[EmbeddedBroker]:
+    broker = EmbeddedBroker(tmp_path / "broker", free_port())
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.mark.mosquitto
+def test_mqtt_5_with_at_most_a_window_unacknowledged(
+    mosquitto_broker: Callable[..., object], session: Callable[..., Session]
+) -> None:
+    port = mosquitto_broker(["max_inflight_messages 1000"]).port  # type: ignore[attr-defined]
+    one = session(port, window=8)
+    assert one.status().protocol == "5"
+    publish(port, *(b"%d" % n for n in range(30)))
+    windows: list[Window] = []
+    until(lambda: _take(one, windows) >= 8, "a window")
+    until(lambda: one.status().received == 8, "no more than the window")
+    for window in windows:
+        one.done(window)
+    rest = collect(one, 22)
+    assert [m.payload for w in windows for m in w.messages] + [m.payload for m in rest] == [
+        b"%d" % n for n in range(30)
+    ]
+    until(lambda: one.status().acknowledged == 30, "all acknowledged")
+
+
+def _take(one: Session, windows: list[Window]) -> int:
+    window = one.next(0.05)
+    if window is not None and window.messages:
+        windows.append(window)
+    return sum(len(w.messages) for w in windows)
+
+
+def test_the_embedded_broker_gets_3_1_1(embedded: EmbeddedBroker, session: Callable[..., Session]) -> None:
+    one = session(embedded.port)
+    assert one.status().protocol == "3.1.1"
+    assert one.ready() == (True, f"connected to 127.0.0.1:{embedded.port}")
+    publish(embedded.port, b"a", b"")
+    assert [m.payload for m in collect(one, 2)] == [b"a", b""]
+
+
+@pytest.mark.mosquitto
+def test_what_was_not_acknowledged_comes_again(
+    mosquitto_broker: Callable[..., object], session: Callable[..., Session]
+) -> None:
+    port = mosquitto_broker(["persistence true"]).port  # type: ignore[attr-defined]
+    one = session(port)
+    publish(port, b"0", b"1")
+    assert len(collect(one, 2)) == 2
+    publish(port, b"2", b"3")
+    assert len(collect(one, 2, done=False)) == 2
+    until(lambda: one.status().acknowledged == 2, "the first two")
+    one.stop()
+    again = collect(session(port), 2)
+    assert [(m.payload, m.dup) for m in again] == [(b"2", True), (b"3", True)]
+
+
+@pytest.mark.mosquitto
+def test_messages_of_an_absence_are_kept(
+    mosquitto_broker: Callable[..., object], session: Callable[..., Session]
+) -> None:
+    port = mosquitto_broker().port  # type: ignore[attr-defined]
+    session(port).stop()
+    publish(port, b"meanwhile")
+    one = session(port)
+    assert one.status().session_present
+    assert [m.payload for m in collect(one, 1)] == [b"meanwhile"]
+
+
+@pytest.mark.mosquitto
+def test_pings_go_on_while_nobody_commits(
+    mosquitto_broker: Callable[..., object], session: Callable[..., Session]
+) -> None:
+    port = mosquitto_broker().port  # type: ignore[attr-defined]
+    one = session(port, keepalive_s=5)
+    publish(port, b"x")
+    held = collect(one, 1, done=False)
+    quiet_until = time.monotonic() + 9  # the broker hangs up after one and a half keep-alives of silence
+    while time.monotonic() < quiet_until:
+        assert one.ready()[0]
+        time.sleep(0.1)
+    publish(port, b"y")
+    assert [m.payload for m in held + collect(one, 1)] == [b"x", b"y"]
+    assert one.status().session_present is False  # still the first connection
+
+
+@pytest.mark.mosquitto
+def test_retained_is_marked_and_receipt_times_never_go_back(
+    mosquitto_broker: Callable[..., object], session: Callable[..., Session]
+) -> None:
+    port = mosquitto_broker().port  # type: ignore[attr-defined]
+    publish(port, b"old", retain=True)
+    one = session(port)
+    publish(port, b"live", b"0" * 200_000)
+    publish(port, b"unsure", qos=0)
+    found = collect(one, 4)
+    assert [(m.payload[:6], m.retain) for m in found] == [
+        (b"old", True),
+        (b"live", False),
+        (b"000000", False),
+        (b"unsure", False),
+    ]
+    times = [m.received_us for m in found]
+    assert times == sorted(times)
+
+
+@pytest.mark.mosquitto
+def test_a_wrong_password_is_named(
+    mosquitto_broker: Callable[..., object], session: Callable[..., Session], tmp_path: Path
+) -> None:
+    passwords = tmp_path / "passwords"
+    subprocess.run(["mosquitto_passwd", "-b", "-c", str(passwords), "me", "right"], check=True)
+    passwords.chmod(0o644)
+    port = mosquitto_broker(["allow_anonymous false", f"password_file {passwords}"]).port  # type: ignore[attr-defined]
+    wrong = session(port, wait=False, username="me", password="wrong")
+    until(lambda: "check mqtt.username and the password" in wrong.ready()[1], "the reason")
+    wrong.stop()
+    assert session(port, username="me", password="right").ready()[0]
+
+
+# paho drops the socket of a refused handshake without closing it
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.mosquitto
+def test_tls_with_a_ca_file(
+    mosquitto_broker: Callable[..., object], session: Callable[..., Session], tmp_path: Path
+) -> None:
+    make_certificate(tmp_path)
+    lines = [f"certfile {tmp_path}/server.pem", f"keyfile {tmp_path}/server.key"]
+    port = mosquitto_broker(lines).port  # type: ignore[attr-defined]
+    good = session(port, host="localhost", tls=True, ca_file=tmp_path / "ca.pem")
+    assert good.status().protocol == "5"
+    good.stop()
+    bad = session(port, wait=False, host="localhost", tls=True)
+    until(lambda: "check mqtt.ca_file" in bad.ready()[1], "the reason")
+
+
+def make_certificate(folder: Path) -> None:
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], check=True, cwd=folder, capture_output=True)
+
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", "ca.key", "-out", "ca.pem",
+            "-subj", "/CN=test authority", "-addext", "keyUsage=critical,keyCertSign")  # fmt: skip
+    openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "server.key", "-out", "server.csr",
+            "-subj", "/CN=localhost")  # fmt: skip
+    (folder / "extensions").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "-days", "2", "-out", "server.pem", "-extfile", "extensions")  # fmt: skip
+
+
+def test_a_missing_broker_is_named_and_found_when_it_comes(
+    tmp_path: Path, free_port: Callable[[], int], session: Callable[..., Session]
+) -> None:
+    port = free_port()
+    one = session(port, wait=False)
+    until(lambda: f"cannot reach 127.0.0.1:{port}" in one.ready()[1], "the reason")
+    window = one.next(5)
+    assert window is not None
+    assert window.messages == ()  # the clock goes on meanwhile
+    broker = EmbeddedBroker(tmp_path / "broker", port)
+    broker.start()
+    until(lambda: one.ready()[0], "connected")
+    one.stop()
+    broker.stop()
+
+
+@pytest.mark.mosquitto
+def test_two_clients_of_one_id_are_told(
+    mosquitto_broker: Callable[..., object], session: Callable[..., Session]
+) -> None:
+    port = mosquitto_broker().port  # type: ignore[attr-defined]
+    first = session(port)
+    second = session(port, wait=False)
+    until(
+        lambda: any("client id 't' seems to be in use" in one.ready()[1] for one in (first, second)),
+        "the reason",
+    )
+
+
+# ---- the embedded broker -----------------------------------------------------------------------------
+
+
+def test_a_taken_port_is_named(tmp_path: Path, embedded: EmbeddedBroker) -> None:
+    with pytest.raises(BrokerError, match=f"127.0.0.1:{embedded.port}.*choose another"):
+        EmbeddedBroker(tmp_path / "other", embedded.port).start()
+
+
+def test_the_queue_survives_the_brokers_end(
+    embedded: EmbeddedBroker, session: Callable[..., Session]
+) -> None:
+    session(embedded.port).stop()
+    publish(embedded.port, b"kept")
+    embedded.stop()
+    embedded.start()
+    assert [m.payload for m in collect(session(embedded.port), 1)] == [b"kept"]
+
+
+def test_a_user_publishes_only_what_it_may(
+    tmp_path: Path, free_port: Callable[[], int], session: Callable[..., Session]
+) -> None:
+    users = [User("service", "s"), User("d-1", "d", publish=("quarterline/v1/d-1/#",), subscribe=("none",))]
+    broker = EmbeddedBroker(tmp_path / "broker", free_port(), users=users)
+    broker.start()
+    one = session(broker.port, username="service", password="s")
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id="d-1")
+    client.username_pw_set("d-1", "d")
+    client.connect("127.0.0.1", broker.port)
+    client.loop_start()
+    client.publish("quarterline/v1/d-2/readings", b"not mine", qos=1)
+    client.publish(TOPIC, b"mine", qos=1).wait_for_publish(10)
+    assert [m.payload for m in collect(one, 1)] == [b"mine"]
+    client.disconnect()
+    client.loop_stop()
+    one.stop()
+    broker.stop()

@@ -11,7 +11,10 @@ import sqlalchemy as sa
 
 from store.ports import StoreError, StoreFull
 
-_FULL: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+#: What a full disk, or a quota used up, looks like besides SQLITE_FULL.
+_CANNOT_WRITE: Final = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE)
+_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY, sqlite3.SQLITE_BUSY_SNAPSHOT)
+_PATIENCE: Final = "nothing is acknowledged until the store can write again"
 
 
 @contextmanager
@@ -27,9 +30,11 @@ def translated() -> Iterator[None]:
 
 def _as_port(error: BaseException) -> StoreError:
     code = getattr(error, "sqlite_errorcode", None)
-    if code in _FULL:
-        return StoreFull(
-            "the disk is full: make room; nothing is acknowledged until the store can write again"
-        )
     name = getattr(error, "sqlite_errorname", type(error).__name__)
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(f"the disk is full: make room; {_PATIENCE}")
+    if code in _CANNOT_WRITE:
+        return StoreFull(f"the disk cannot be written ({name}), it may be full: make room; {_PATIENCE}")
+    if code in _BUSY:
+        return StoreError(f"another process is writing to this store ({name}): end it, or try again")
     return StoreError(f"{name}: {error}")

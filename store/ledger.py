@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from store import schema
-from store.errors import translated
 from store.ports import StoreError
 from store.records import (
     Alert,
@@ -27,7 +26,7 @@ from store.records import (
     PumpOutRecord,
     SignIn,
 )
-from store.rows import as_record, as_row, upsert, upsert_all
+from store.rows import as_record, as_row, fetch, upsert, upsert_all
 
 if TYPE_CHECKING:
     from store.sql import SqlStore
@@ -294,12 +293,12 @@ class SqlLedger:
         return [as_record(kind, row) for row in self._rows(query)]
 
     def _rows(self, query: sa.Select[Any]) -> list[dict[str, Any]]:
-        with translated():
-            return [dict(row) for row in self._store.reader.execute(query).mappings()]
+        with self._store.reading() as connection:
+            return fetch(connection, query)
 
     def _scalar(self, query: sa.Select[Any]) -> Any:
-        with translated():
-            return self._store.reader.execute(query).scalar()
+        with self._store.reading() as connection:
+            return connection.execute(query).scalar()
 
 
 def _text(body: Json) -> str:

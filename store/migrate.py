@@ -52,4 +52,5 @@ def migrate(store: SqlStore) -> None:
 
 
 def _current(store: SqlStore) -> str | None:
-    return MigrationContext.configure(store.reader).get_current_revision()
+    with store.reading() as connection:
+        return MigrationContext.configure(connection).get_current_revision()

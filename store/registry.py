@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import sqlalchemy as sa
 
 from store import schema
-from store.errors import translated
 from store.ports import StoreError
 from store.records import Hauler, Interceptor, Sensor, Site
-from store.rows import as_record, as_row, upsert
+from store.rows import as_record, as_row, fetch, upsert
 
 if TYPE_CHECKING:
     from store.sql import SqlStore
@@ -69,16 +68,15 @@ class SqlRegistry:
 
     def version(self) -> int:
         """Grows with every change."""
-        with translated():
-            value = self._store.reader.execute(
-                sa.select(schema.meta.c.value).where(schema.meta.c.name == _VERSION)
-            ).scalar()
+        query = sa.select(schema.meta.c.value).where(schema.meta.c.name == _VERSION)
+        with self._store.reading() as connection:
+            value = connection.execute(query).scalar()
         return 0 if value is None else int(value)
 
     def _all(self, kind: type[R], table: sa.Table) -> list[R]:
-        with translated():
-            rows = self._store.reader.execute(sa.select(table).order_by(table.c.id)).mappings().all()
-        return [as_record(kind, row) for row in rows]  # type: ignore[arg-type]  # rows map column names
+        with self._store.reading() as connection:
+            rows = fetch(connection, sa.select(table).order_by(table.c.id))
+        return [as_record(kind, row) for row in rows]
 
     def _put(self, table: sa.Table, record: Any) -> bool:
         return upsert(self._store.writer, table, as_row(record))

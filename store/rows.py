@@ -46,6 +46,11 @@ def as_record(kind: type[R], row: Mapping[str, Any]) -> R:
     return kind(**{name: _tuples(json.loads(v)) if name in structured else v for name, v in row.items()})
 
 
+def fetch(connection: sa.Connection, query: sa.Select[Any]) -> list[dict[str, Any]]:
+    """A query's rows by column, all of them."""
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
 def upsert(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> bool:
     """Insert a row, or update the one with its primary key; False where it already was just so."""
     return connection.execute(_upsert(table, connection.dialect.name), dict(row)).rowcount > 0

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from store import open_store
 from store.ports import Store
 from store.records import CommitResult, IngestWindow, Item, Quarantined, StoredReading, Totals
 
@@ -219,56 +214,3 @@ def test_a_window_in_a_transaction_that_fails_leaves_nothing(store: Store, item:
     assert store.history.totals() == Totals()
     assert commit(store, item(sensor="new")).stored
     assert len(rows(store, "new")) == 1
-
-
-# ---- any order, any repetition -----------------------------------------------------------------------
-
-VALUES = st.dictionaries(
-    st.sampled_from(["surface_m", "inlet_c", "tank_c"]), st.sampled_from([1.0, 2.0]), min_size=1
-)
-ITEMS = st.lists(
-    st.builds(
-        Item,
-        sensor=st.sampled_from(["d-1", "d-2"]),
-        time_us=st.integers(1, 4),
-        received_us=st.integers(1, 50),
-        topic=st.just("t"),
-        values=VALUES,
-        key=st.sampled_from([None, None, b"a", b"b"]),
-        check_key=st.booleans(),
-    ),
-    max_size=12,
-)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(ITEMS, st.integers(1, 5))
-def test_redelivery_changes_no_reading_and_every_item_is_counted_once(items: list[Item], size: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        store = open_store(Path(folder), durable=False)
-        try:
-            first = replay(store, items, len(items) or 1)
-            again = replay(store, [replace_key(one) for one in items], size)
-            totals = store.history.totals()
-        finally:
-            store.close()
-        other = open_store(Path(folder) / "other", durable=False)
-        try:
-            assert replay(other, items, size) == first  # however the windows fall
-        finally:
-            other.close()
-    assert again == first
-    assert totals.received == 2 * len(items)
-    assert totals.received == totals.stored + totals.duplicate + totals.quarantined
-
-
-def replace_key(one: Item) -> Item:
-    """As a redelivery comes: what has a key is checked by it."""
-    return Item(one.sensor, one.time_us, one.received_us, one.topic, one.values, key=one.key, check_key=True)
-
-
-def replay(store: Store, items: list[Item], size: int) -> list[tuple[str, int, dict[str, float]]]:
-    for start in range(0, len(items), size):
-        commit(store, *items[start : start + size])
-    found = store.history.readings(["d-1", "d-2"], since_us=0, until_us=END)
-    return [(r.sensor, r.time_us, r.values) for r in found]

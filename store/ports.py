@@ -199,6 +199,8 @@ class Store(Protocol):
     def transaction(self) -> AbstractContextManager[None]:
         """BEGIN IMMEDIATE … COMMIT on the writer's connection; nested calls join the outer one.
 
+        A nested one that fails undoes its own part; the outer goes on if its caller catches the error.
+
         Raises StoreFull when the disk is full, StoreError on any other failure of the engine.
         """
 

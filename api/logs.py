@@ -26,7 +26,8 @@ def set_up_logs(style: Literal["text", "json"]) -> None:
         processors=[*shared, structlog.processors.format_exc_info, renderer]
         if style == "json"
         else [*shared, renderer],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # looked up at each line: whoever replaces standard error takes the log along
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from api.cli import main
 
@@ -15,6 +17,15 @@ FLEET = '[[sites]]\nid = "l"\nname = "L"\nordinance = "inglewood"\ntimezone = "A
 MESSAGE = '{"received_at": "2026-01-01T00:00:00Z", "topic": "a", "payload": "x"}\n'
 
 Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """The command line sets up logging for its process; here the process goes on to other tests."""
+    handlers = logging.getLogger().handlers[:]
+    yield
+    structlog.reset_defaults()
+    logging.getLogger().handlers[:] = handlers
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from alerts.decide import Decision, Situation, decide
 from alerts.ids import short_id
-from alerts.lines import assessment_line, quarantine_line
+from alerts.lines import assessment_line, hot_discharge_line, pump_out_line, quarantine_line
 from alerts.ordinance import Ordinance
 from alerts.policy import Policy
 from analysis.model import Assessment, Found, HotDischarge, Layers, PumpOut
@@ -248,26 +248,31 @@ class Core:
     # ---- what the fold found -------------------------------------------------------------------------
 
     def _record_found(self, found: Found, refolded: Mapping[str, float], at_us: int) -> None:
-        again: set[str] = set()
+        # a refold passes again through states that were told long ago: only where it ends is news
+        again: dict[str, PumpOutRecord] = {}
         for pump_out in found.pump_outs:
-            record = self._pump_out_record(pump_out)
-            again.add(record.id)
-            if self.desk.folder(record.interceptor).pump_outs.get(record.id) != record:
+            record = self._pump_out_record(pump_out, again.values())
+            again[record.id] = record
+        for record in again.values():
+            known = self.desk.folder(record.interceptor).pump_outs.get(record.id)
+            if known is None or pump_out_line(known) != pump_out_line(record):
                 self.desk.put_pump_out(record, at_us)
         for interceptor, since_s in refolded.items():
             for known in list(self.desk.folder(interceptor).pump_outs.values()):
                 if known.start_us > since_s * 1e6 and known.id not in again and known.confidence > 0:
                     # late readings showed that it was none: the correction repeats the id
                     self.desk.put_pump_out(replace(known, complete=False, confidence=0.0), at_us)
-        for hot in found.hot_discharges:
+        for hot in {(hot.sensor, hot.start_s): hot for hot in found.hot_discharges}.values():
             self._record_hot(hot, at_us)
 
-    def _pump_out_record(self, found: PumpOut) -> PumpOutRecord:
+    def _pump_out_record(self, found: PumpOut, beside: Iterable[PumpOutRecord]) -> PumpOutRecord:
         start_us, end_us = round(found.start_s * 1e6), round(found.end_s * 1e6)
         known = [
             p
-            for p in self.desk.folder(found.interceptor).pump_outs.values()
-            if p.start_us <= end_us + _SAME_SERVICE_US and start_us <= p.end_us + _SAME_SERVICE_US
+            for p in (*self.desk.folder(found.interceptor).pump_outs.values(), *beside)
+            if p.interceptor == found.interceptor
+            and p.start_us <= end_us + _SAME_SERVICE_US
+            and start_us <= p.end_us + _SAME_SERVICE_US
         ]
         identity = known[0].id if known else short_id("po", found.interceptor, str(start_us))
         return PumpOutRecord(
@@ -293,7 +298,7 @@ class Core:
             status=hot.status,
         )
         known = self.desk.folder(hot.interceptor).hot_discharges.get(record.id)
-        if known == record:
+        if known is not None and hot_discharge_line(known) == hot_discharge_line(record):
             return
         rose = known is not None and known.status != record.status
         ended = record.end_us is not None and (known is None or known.end_us is None or known != record)

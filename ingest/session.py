@@ -1,74 +1,48 @@
-"""The MQTT session: one reader thread that drives paho's external loop and hands over whole windows.
+"""The MQTT session: one reader thread that drives its connections and hands over whole windows.
 
 Messages are acknowledged in order of reception, and only when :meth:`Session.done` says that their window is
 committed. Pings never wait for that: the reader goes on while the store hangs. What may be unacknowledged is
-bounded by ReceiveMaximum (MQTT 5) or the broker's in-flight limit (3.1.1), what waits here by ``BACKLOG`` windows.
+bounded by ReceiveMaximum (MQTT 5) or the broker's in-flight limit (3.1.1), what waits here by ``BACKLOG`` windows
+and 64 MiB: beyond them the reader leaves the rest to the network.
 """
 
 from __future__ import annotations
 
 import queue
 import random
-import select
 import socket
 import ssl
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Final
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
 
 import structlog
-from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage, MQTTv5, MQTTv311
-from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
-from paho.mqtt.reasoncodes import ReasonCode
-from paho.mqtt.subscribeoptions import SubscribeOptions
+from paho.mqtt.client import MQTTv5, MQTTv311
+from paho.mqtt.enums import MQTTProtocolVersion
 
+from ingest.connection import Connection, MqttSettings
 from ingest.message import RawMessage
-from ingest.wire import Wire, WireClient
+from ingest.packets import Published
+
+__all__ = ["BACKLOG", "SWITCH_S", "MqttSettings", "Session", "SessionStatus", "Window"]
 
 _log = structlog.get_logger("quarterline.mqtt")
 
 #: The interpreter's switch interval that suits the reader and the writer beside each other [s]: by default a
 #: thread that comes back from the disk waits 5 ms for the one that reads the network.
 SWITCH_S: Final = 0.0005
-BACKLOG: Final = 4  # parts handed over and not yet committed, beyond the one being filled
+BACKLOG: Final = 4  # windows that may wait here
+_HELD_BYTES: Final = 64 * 1024 * 1024  # payloads that may wait here
 _PARTS: Final = 4  # handed over in quarters: one is committed while others are read and acknowledged
 _GATHER_S: Final = 0.1  # a window is handed over at the latest this long after its first message
 _IDLE_S: Final = 0.05
-_READS: Final = 200  # packets between two looks at everything else
-_MISC_S: Final = 1.0
 _BACKOFF_S: Final = (1.0, 60.0)
 _SETTLED_S: Final = 10.0  # a connection that lasted this long was a good one
-_CONNACK_S: Final = 10.0
 _TAKE_OVERS: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class MqttSettings:
-    """How to reach the broker. ``window`` is the most that is committed, and may be unacknowledged, at once."""
-
-    host: str = "127.0.0.1"
-    port: int = 1883
-    client_id: str = "quarterline"
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-    tls: bool = False
-    ca_file: Path | None = None
-    keepalive_s: int = 60
-    window: int = 1000
-    session_expiry_s: int = 7 * 86_400
-    version: str = "auto"  # auto: MQTT 5, or 3.1.1 where the broker does not take it; 5; 3.1.1
-    subscriptions: tuple[str, ...] = (
-        "quarterline/v1/+/readings",
-        "quarterline/v1/+/status",
-        "application/+/device/+/event/+",
-        "v3/+/devices/+/up",
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +63,8 @@ class SessionStatus:
     session_present: bool | None = None
     received: int = 0
     acknowledged: int = 0
-    waiting: int = 0  # received and not yet acknowledged
+    waiting: int = 0  # received and not yet committed
+    sessions_lost: int = 0  # connections whose broker had forgotten the one before
 
 
 class Session:
@@ -115,18 +90,17 @@ class Session:
         self._gathered_at = 0.0
         self._last_us = 0
         self._epoch = 0
-        self._protocol: MQTTProtocolVersion = MQTTv311 if settings.version == "3.1.1" else MQTTv5
+        self._version: MQTTProtocolVersion = MQTTv311 if settings.version == "3.1.1" else MQTTv5
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mqtt-reader", daemon=True)
         self._status = SessionStatus(False, "not started")
-        self._acknowledged_connack = False
-        self._refused = ""
-        self._disconnected = ""
         self._short_lives = 0
-        self._received = self._acknowledged = 0
+        self._received = self._acknowledged = self._finished = self._sessions_lost = 0
+        self._held_bytes = 0
+        self._welcomed = False
 
     # ---- from the writer's thread --------------------------------------------------------------------
 
@@ -167,9 +141,12 @@ class Session:
 
     def status(self) -> SessionStatus:
         """How the session is."""
-        waiting = self._received - self._acknowledged
         return replace(
-            self._status, received=self._received, acknowledged=self._acknowledged, waiting=waiting
+            self._status,
+            received=self._received,
+            acknowledged=self._acknowledged,
+            waiting=self._received - self._finished,
+            sessions_lost=self._sessions_lost,
         )
 
     # ---- the reader's thread -------------------------------------------------------------------------
@@ -178,167 +155,136 @@ class Session:
         delay = _BACKOFF_S[0]
         while not self._stopping.is_set():
             began = time.monotonic()
-            fallback = False
             try:
-                fallback = self._connection()
+                if self._connect_once():
+                    continue
             except (OSError, ssl.SSLError, ValueError) as error:
-                self._say(False, f"cannot reach {self._address}: {_words(error)}")
+                self._say(False, f"cannot reach {self._settings.address}: {_words(error)}")
             except Exception as error:
-                # the thread must outlive any fault of a callback: the broker redelivers what was not acknowledged
+                # the thread must outlive any fault: the broker redelivers what was not acknowledged
                 _log.exception("the session was broken by a fault")
                 self._say(False, f"broken by a fault: {error!r}")
-            if fallback:
-                continue
             if time.monotonic() - began >= _SETTLED_S:
                 delay = _BACKOFF_S[0]
             self._pause(delay * self._chance.uniform(0.5, 1.0))
             delay = min(delay * 2, _BACKOFF_S[1])
         self._hand_over(final=True)
 
-    @property
-    def _address(self) -> str:
-        return f"{self._settings.host}:{self._settings.port}"
-
     def _pause(self, seconds: float) -> None:
         """Wait before the next attempt; the clock's watermark goes on meanwhile."""
         end = time.monotonic() + seconds
         while not self._stopping.is_set() and (left := end - time.monotonic()) > 0:
+            self._settle(None)
             self._hand_over()
             self._stopping.wait(min(left, _IDLE_S))
 
-    def _connection(self) -> bool:
-        """One connection from CONNECT to its end; True when it is to be tried at once with MQTT 3.1.1."""
+    def _connect_once(self) -> bool:
+        """One connection from CONNECT to its end; True when the next is to be tried at once."""
         self._epoch += 1
-        self._acknowledged_connack, self._refused, self._disconnected = False, "", ""
-        self._committed.clear()  # acknowledgements of an earlier connection: the broker sends those again
-        client = self._client()
-        began = time.monotonic()
+        connection = Connection(self._settings, self._version, self._gather)
         try:
-            self._connect(client)
-            self._serve(client, began)
+            connection.open()
+            self._serve(connection)
         finally:
-            self._leave(client)
-        lasted = time.monotonic() - began
-        if not self._acknowledged_connack and not self._stopping.is_set() and self._other_protocol():
+            self._settle(connection)
+            connection.close()
+        if self._stopping.is_set():
+            self._say(False, "stopped", quiet=True)
+            return False
+        if not connection.welcome and self._other_version(connection.refused):
             return True
-        self._note_end(lasted)
+        self._note_end(connection)
         return False
 
-    def _other_protocol(self) -> bool:
-        """After a connection that got no welcome: whether to try 3.1.1 at once."""
+    def _serve(self, connection: Connection) -> None:
+        welcomed = False
+        while not self._stopping.is_set():
+            self._settle(connection)
+            timeout = _GATHER_S / 4 if self._gathered else _IDLE_S
+            more = connection.turn(self._wake_out, timeout, reading=self._has_room())
+            if more is None:
+                return
+            _drain(self._wake_out)
+            if connection.welcome and not welcomed:
+                welcomed = True
+                self._note_welcome(connection)
+            if connection.detail != self._status.detail:
+                self._status = replace(self._status, connected=connection.ready, detail=connection.detail)
+            self._hand_over(idle=not more)
+
+    def _has_room(self) -> bool:
+        return len(self._gathered) < BACKLOG * self._settings.window and self._held_bytes < _HELD_BYTES
+
+    def _other_version(self, refused: str) -> bool:
+        """After a connection that got no welcome: whether to try MQTT 3.1.1 at once."""
         if self._settings.version != "auto":
             return False
-        if self._protocol is MQTTv311:
-            if not self._refused:
-                self._protocol = MQTTv5  # it was no question of the version, perhaps
+        if self._version is MQTTv311:
+            if not refused:
+                self._version = MQTTv5  # it was no question of the version, perhaps
             return False
-        if self._refused not in {"", "Unsupported protocol version"}:
+        if refused not in {"", "Unsupported protocol version"}:
             return False
-        _log.info("the broker does not take MQTT 5; falling back to 3.1.1", broker=self._address)
-        self._protocol = MQTTv311
+        _log.info("the broker does not take MQTT 5; falling back to 3.1.1", broker=self._settings.address)
+        self._version = MQTTv311
         return True
 
-    def _note_end(self, lasted: float) -> None:
-        if self._stopping.is_set():
-            self._status = replace(self._status, connected=False, detail="stopped")
+    # ---- what is told of a connection ----------------------------------------------------------------
+
+    def _note_welcome(self, connection: Connection) -> None:
+        lost = self._welcomed and not connection.session_present
+        self._welcomed = True
+        self._sessions_lost += lost
+        tell = _log.warning if lost else _log.info
+        tell(
+            "connected to a broker that had forgotten the session, and what it held for us"
+            if lost
+            else "connected",
+            broker=self._settings.address,
+            mqtt=connection.protocol,
+            session_present=connection.session_present,
+        )
+        self._status = replace(
+            self._status, protocol=connection.protocol, session_present=connection.session_present
+        )
+
+    def _note_end(self, connection: Connection) -> None:
+        address = self._settings.address
+        if connection.refused:
+            self._say(
+                False, f"{address} refused the connection: {connection.refused}{_hint(connection.refused)}"
+            )
             return
-        if self._refused:
-            self._say(False, f"{self._address} refused the connection: {self._refused}{_hint(self._refused)}")
-            return
-        self._short_lives = self._short_lives + 1 if self._acknowledged_connack and lasted < _SETTLED_S else 0
-        if self._short_lives >= _TAKE_OVERS or "taken over" in self._disconnected.lower():
+        short = connection.welcome and connection.age_s < _SETTLED_S
+        self._short_lives = self._short_lives + 1 if short else 0
+        if self._short_lives >= _TAKE_OVERS or "taken over" in connection.ended.lower():
             self._say(
                 False,
                 f"dropped again and again right after connecting: client id {self._settings.client_id!r} seems to "
                 "be in use by another client; give each its own mqtt.client_id",
             )
         else:
-            self._say(False, f"lost the connection to {self._address}: {self._disconnected or 'closed'}")
+            self._say(False, f"lost the connection to {address}: {connection.ended or 'closed'}")
 
-    def _client(self) -> Client:
-        settings = self._settings
-        client = WireClient(
-            CallbackAPIVersion.VERSION2,
-            client_id=settings.client_id,
-            clean_session=None if self._protocol is MQTTv5 else False,
-            protocol=self._protocol,
-            manual_ack=True,
-            reconnect_on_failure=False,
-        )
-        if settings.username is not None:
-            client.username_pw_set(settings.username, settings.password)
-        if settings.tls or settings.ca_file is not None:
-            client.tls_set_context(ssl.create_default_context(cafile=settings.ca_file))
-        client.on_connect = self._on_connect
-        client.on_subscribe = self._on_subscribe
-        client.on_disconnect = self._on_disconnect
-        client.on_message = self._on_message
-        return client
+    def _say(self, connected: bool, detail: str, *, quiet: bool = False) -> None:
+        if detail != self._status.detail and not quiet:
+            _log.warning("not connected", reason=detail)
+        self._status = replace(self._status, connected=connected, detail=detail)
 
-    def _connect(self, client: Client) -> None:
-        settings = self._settings
-        properties = None
-        if self._protocol is MQTTv5:
-            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho leaves it untyped
-            properties.SessionExpiryInterval = settings.session_expiry_s
-            properties.ReceiveMaximum = min(settings.window, 65_535)
-        client.connect(
-            settings.host,
-            settings.port,
-            keepalive=settings.keepalive_s,
-            clean_start=False if self._protocol is MQTTv5 else 3,
-            properties=properties,
-        )
+    # ---- messages ------------------------------------------------------------------------------------
 
-    def _serve(self, client: Client, began: float) -> None:
-        misc_at = 0.0
-        while not self._stopping.is_set():
-            wire = client.socket()
-            if not isinstance(wire, Wire):
-                return
-            self._acknowledge(client, wire)
-            now = time.monotonic()
-            if now >= misc_at:
-                misc_at = now + _MISC_S
-                if client.loop_misc() is not MQTTErrorCode.MQTT_ERR_SUCCESS:
-                    return
-            if not self._acknowledged_connack and (self._refused or now - began > _CONNACK_S):
-                self._disconnected = self._disconnected or "no answer to CONNECT"
-                return
-            if not self._turn(client, wire):
-                return
+    def _gather(self, one: Published) -> None:
+        if not self._gathered:
+            self._gathered_at = time.monotonic()
+        topic, payload, mid, qos, retain, dup = one
+        self._gathered.append(RawMessage(topic, payload, self._now_us(), retain, dup, mid, qos, self._epoch))
+        self._held_bytes += len(payload)
+        self._received += 1
 
-    def _turn(self, client: Client, wire: Wire) -> bool:
-        """Wait for bytes, read what there is, hand it over; False when the connection has ended."""
-        room = len(self._gathered) < BACKLOG * self._settings.window
-        pending = wire.pending() > 0
-        reading: list[Wire | socket.socket] = [self._wake_out, *([wire] if room else [])]
-        writing = [wire] if client.want_write() or wire.unsent else []
-        timeout = 0.0 if pending else (_GATHER_S / 4 if self._gathered else _IDLE_S)
-        readable, writable, _ = select.select(reading, writing, [], timeout)
-        if self._wake_out in readable:
-            _drain(self._wake_out)
-        if writable:
-            wire.flush()
-        if writable and client.loop_write() is not MQTTErrorCode.MQTT_ERR_SUCCESS:
-            return False
-        idle = True
-        if room and (pending or wire in readable):
-            idle = self._read(client)
-            if client.socket() is None:
-                return False
-        self._hand_over(idle=idle)
-        return True
-
-    def _read(self, client: Client) -> bool:
-        """Read packets; True when the wire ran dry."""
-        for _ in range(_READS):
-            before = len(self._gathered)
-            if client.loop_read() is not MQTTErrorCode.MQTT_ERR_SUCCESS:
-                return True
-            if len(self._gathered) == before:
-                return True
-        return False
+    def _now_us(self) -> int:
+        """The receipt time: the service's clock, never backwards."""
+        self._last_us = max(self._last_us, int(self._clock() * 1e6))
+        return self._last_us
 
     def _hand_over(self, *, idle: bool = True, final: bool = False) -> None:
         """Give what was gathered to the writer; when nothing was, the time up to which that is so."""
@@ -367,116 +313,26 @@ class Session:
             return False
         return True
 
-    def _acknowledge(self, client: Client, wire: Wire) -> None:
+    def _settle(self, connection: Connection | None) -> None:
+        """Acknowledge what is committed. What came over an earlier connection the broker sends again."""
         while self._committed:
-            window = self._committed.popleft()
-            wire.hold()
-            for message in window.messages:
-                if message.qos and message.epoch == self._epoch:
-                    client.ack(message.mid, message.qos)
-            wire.release()
-            self._acknowledged += len(window.messages)
-
-    def _leave(self, client: Client) -> None:
-        wire = client.socket()
-        if isinstance(wire, Wire):
-            self._acknowledge(client, wire)
-            client.disconnect()
-            for _ in range(3):
-                if client.socket() is None or not client.want_write():
-                    break
-                client.loop_write()
-        # an object without its callbacks cannot speak any more, whatever is still in flight
-        client.on_message = None
-        wire = client.socket()
-        if wire is not None:
-            wire.close()
-
-    # ---- paho's callbacks, in the reader's thread ----------------------------------------------------
-
-    def _on_connect(
-        self, client: Client, _data: Any, flags: ConnectFlags, reason: ReasonCode, _properties: Any
-    ) -> None:
-        if reason.is_failure:
-            self._refused = str(reason)
-            return
-        self._acknowledged_connack = True
-        version = "5" if self._protocol is MQTTv5 else "3.1.1"
-        self._status = SessionStatus(False, f"subscribing at {self._address}", version, flags.session_present)
-        _log.info("connected", broker=self._address, mqtt=version, session_present=flags.session_present)
-        if self._protocol is MQTTv5:
-            options = SubscribeOptions(qos=1)
-            client.subscribe([(one, options) for one in self._settings.subscriptions])
-        else:
-            client.subscribe([(one, 1) for one in self._settings.subscriptions])
-
-    def _on_subscribe(
-        self, _client: Client, _data: Any, _mid: int, reasons: list[ReasonCode], _properties: Any
-    ) -> None:
-        refused = [
-            f"{topic} ({reason})"
-            for topic, reason in zip(self._settings.subscriptions, reasons, strict=False)
-            if reason.is_failure
-        ]
-        if refused:
-            self._say(
-                False,
-                f"{self._address} refused the subscription of {', '.join(refused)}: check its access list",
-            )
-        else:
-            self._status = replace(self._status, connected=True, detail=f"connected to {self._address}")
-
-    def _on_disconnect(
-        self, _client: Client, _data: Any, _flags: DisconnectFlags, reason: ReasonCode, _properties: Any
-    ) -> None:
-        self._disconnected = str(reason)
-
-    def _on_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
-        if not self._gathered:
-            self._gathered_at = time.monotonic()
-        try:
-            topic = message.topic
-        except UnicodeDecodeError:
-            topic = bytes(message._topic).decode("utf-8", "replace")
-        self._gathered.append(
-            RawMessage(
-                topic,
-                bytes(message.payload),
-                self._now_us(),
-                bool(message.retain),
-                bool(message.dup),
-                message.mid,
-                message.qos,
-                self._epoch,
-            )
-        )
-        self._received += 1
-
-    # ---- small things --------------------------------------------------------------------------------
-
-    def _now_us(self) -> int:
-        """The receipt time: the service's clock, never backwards."""
-        self._last_us = max(self._last_us, int(self._clock() * 1e6))
-        return self._last_us
-
-    def _say(self, connected: bool, detail: str) -> None:
-        if detail != self._status.detail:
-            _log.warning("not connected", reason=detail)
-        self._status = replace(self._status, connected=connected, detail=detail)
+            messages = self._committed.popleft().messages
+            mids = [one.mid for one in messages if one.qos and one.epoch == self._epoch]
+            if connection is not None and mids:
+                connection.acknowledge(mids)
+                self._acknowledged += len(mids)
+            self._finished += len(messages)
+            self._held_bytes -= sum(len(one.payload) for one in messages)
 
     def _wake(self) -> None:
-        try:
+        with suppress(OSError):  # it is awake already, or gone
             self._wake_in.send(b"x")
-        except (BlockingIOError, OSError):
-            return  # it is awake already, or gone
 
 
 def _drain(wire: socket.socket) -> None:
-    try:
+    with suppress(BlockingIOError):
         while wire.recv(4096):
             pass
-    except BlockingIOError:
-        return
 
 
 def _hint(reason: str) -> str:

@@ -1,8 +1,7 @@
-"""A socket that reads ahead and sends acknowledgements together.
+"""A socket that reads ahead, so that packets are seen whole, and never sends a part of one.
 
 paho reads a message in three or four system calls and sends each acknowledgement in one. Every one of them lets
-go of the interpreter's lock, for which the writer's thread waits; reading 64 KiB at once and sending a window's
-acknowledgements at once is a third of the price.
+go of the interpreter's lock, for which the writer's thread waits.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ from typing import Any, Final
 
 from paho.mqtt.client import Client
 
-_AHEAD: Final = 65_536
+from ingest.packets import PUBLISH, length_at
+
+AHEAD: Final = 65_536
 _LATER: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -21,43 +22,82 @@ class Wire:
 
     def __init__(self, inner: Any) -> None:  # paho says no more than "like a socket"
         self._inner = inner
-        self._read = memoryview(b"")
+        self._ahead = bytearray()
         self._unsent = bytearray()
-        self._holding = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
+    # ---- in ------------------------------------------------------------------------------------------
+
+    def fill(self) -> int:
+        """Read ahead what the network has, 64 KiB at most; returns how many bytes came.
+
+        Raises
+        ------
+        ConnectionError
+            The peer has closed the connection.
+        """
+        try:
+            data = self._inner.recv(AHEAD)
+        except _LATER:
+            return 0
+        if not data:
+            raise ConnectionError("closed by the broker")
+        self._ahead += data
+        return len(data)
+
+    def publishes(self) -> list[tuple[int, bytes]]:
+        """First byte and body of every PUBLISH that is here whole, up to the first other packet.
+
+        Raises
+        ------
+        Malformed
+        """
+        found = []
+        ahead = self._ahead
+        at, end = 0, len(ahead)
+        while at < end and ahead[at] & 0xF0 == PUBLISH:
+            length = length_at(ahead, at + 1)
+            if length is None or (stop := length[1] + length[0]) > end:
+                break
+            found.append((ahead[at], bytes(ahead[length[1] : stop])))
+            at = stop
+        del ahead[:at]
+        return found
+
+    def other(self) -> bool:
+        """Whether the next packet is no PUBLISH and here whole: paho may read it with one ``loop_read``.
+
+        Raises
+        ------
+        Malformed
+        """
+        ahead = self._ahead
+        if not ahead or ahead[0] & 0xF0 == PUBLISH:
+            return False
+        length = length_at(ahead, 1)
+        return length is not None and sum(length) <= len(ahead)
+
     def recv(self, size: int) -> bytes:
         """At most ``size`` bytes; raises as the socket does where there are none."""
-        if not self._read:
-            if size >= _AHEAD:
-                return bytes(self._inner.recv(size))
-            self._read = memoryview(self._inner.recv(_AHEAD))
-        part = bytes(self._read[:size])
-        self._read = self._read[size:]
+        if not self._ahead:
+            return bytes(self._inner.recv(size))
+        part = bytes(self._ahead[:size])
+        del self._ahead[:size]
         return part
 
     def pending(self) -> int:
-        """Bytes that can be read without the network."""
-        below = self._inner.pending() if isinstance(self._inner, ssl.SSLSocket) else 0
-        return len(self._read) + below
+        """Bytes that came over TLS and wait below: ``select`` does not see them."""
+        return self._inner.pending() if isinstance(self._inner, ssl.SSLSocket) else 0
+
+    # ---- out -----------------------------------------------------------------------------------------
 
     def send(self, data: bytes) -> int:
-        """Send, or keep while held; what the network does not take is kept and sent before anything else."""
+        """Send whole; what the network does not take now is kept and sent before anything else."""
         self._unsent += data
-        if not self._holding:
-            self.flush()
-        return len(data)
-
-    def hold(self) -> None:
-        """Keep what is sent until :meth:`release`."""
-        self._holding = True
-
-    def release(self) -> None:
-        """Send what was kept, together."""
-        self._holding = False
         self.flush()
+        return len(data)
 
     def flush(self) -> None:
         """Send as much of what was kept as the network takes now."""
@@ -68,14 +108,14 @@ class Wire:
                 return
             del self._unsent[:sent]
 
-    def fileno(self) -> int:
-        """What ``select`` waits on."""
-        return int(self._inner.fileno())
-
     @property
     def unsent(self) -> int:
         """Bytes that wait for the network."""
         return len(self._unsent)
+
+    def fileno(self) -> int:
+        """What ``select`` waits on."""
+        return int(self._inner.fileno())
 
 
 class WireClient(Client):

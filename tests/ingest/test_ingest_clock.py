@@ -187,3 +187,95 @@ def test_a_redelivery_through_the_real_store(
         assert (len(repeated.stored), repeated.duplicates) == expected
     finally:
         store.close()
+
+
+DAY = 24 * 60 * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("payload", "after_us", "dup", "again"),
+    [
+        ('{"time":946699212,"tank_c":20}', 90 * DAY, False, "duplicate"),  # by the time it stated, for good
+        ('{"time":946699212,"seq":3,"tank_c":20}', 90 * DAY, False, "duplicate"),
+        ('{"time":"2031-01-01T00:00:00Z","tank_c":20}', DAY, False, "duplicate"),  # ahead of its receipt
+        ('{"seq":12,"tank_c":20}', DAY, False, "duplicate"),
+        ('{"seq":12,"tank_c":20}', DAY + 1, False, "stored"),  # a counter may begin anew
+        ('{"seq":12,"tank_c":20}', DAY + 1, True, "stored"),
+        ('{"tank_c":20}', 10 * MINUTE, True, "duplicate"),
+        ('{"tank_c":20}', 10 * MINUTE + 1, True, "stored"),
+        ('{"tank_c":20}', 1, False, "stored"),
+        ('{"tank_c":20}', 0, False, "stored"),  # of one instant, and still new: it moves by a microsecond
+        ('{"profile":[810,null]}', MINUTE, True, "duplicate"),
+    ],
+)
+def test_how_long_an_item_is_known_again(
+    tmp_path: Path, fleet: Callable[..., Decoder], payload: str, after_us: int, dup: bool, again: str
+) -> None:
+    decoder = fleet(Sensor("p", "gi"))
+    store = open_store(tmp_path / "data")
+    try:
+        topic = "quarterline/v1/p/readings"
+        store.history.commit(decoder.decode([RawMessage(topic, payload.encode(), NOON)]))
+        second = RawMessage(topic, payload.encode(), NOON + after_us, dup=dup)
+        found = store.history.commit(decoder.decode([second]))
+        assert (len(found.stored), found.duplicates) == ((0, 1) if again == "duplicate" else (1, 0))
+        assert found.quarantined == ()
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ('{"time":5,"tank_c":20}', '{"time":6,"tank_c":20}'),  # another time stated
+        ('{"time":5,"seq":1,"tank_c":20}', '{"time":5,"seq":2,"tank_c":20}'),  # another counter
+        ('{"time":5,"tank_c":20}', '{"time":5,"tank_c":21}'),  # other content
+        ('{"seq":1,"tank_c":20}', '{"seq":2,"tank_c":20}'),
+        ('{"seq":1,"tank_c":20}', '{"seq":1,"tank_c":21}'),  # a counter that began anew
+        ('{"tank_c":20}', '{"tank_c":21}'),
+        ('{"tank_c":20}', '{"air_c":20}'),
+    ],
+)
+def test_what_differs_is_new_also_within_one_instant_and_with_the_dup_flag(
+    tmp_path: Path, fleet: Callable[..., Decoder], first: str, second: str
+) -> None:
+    decoder = fleet(Sensor("p", "gi"))
+    store = open_store(tmp_path / "data")
+    try:
+        topic = "quarterline/v1/p/readings"
+        messages = [
+            RawMessage(topic, first.encode(), NOON),
+            RawMessage(topic, second.encode(), NOON, dup=True),
+        ]
+        found = store.history.commit(decoder.decode(messages))
+        assert (len(found.stored), found.duplicates, found.quarantined) == (2, 0, ())
+    finally:
+        store.close()
+
+
+def test_a_good_time_is_known_again_without_a_flag_and_by_its_value(
+    tmp_path: Path, fleet: Callable[..., Decoder]
+) -> None:
+    decoder = fleet(Sensor("p", "gi"))
+    store = open_store(tmp_path / "data")
+    payloads = [
+        '{"time":1772366340,"surface_mm":1101}',
+        '{"time":"2026-03-01T03:59:00-08:00","surface_m":1.101}',  # the same in other words
+        '{"time":1772366340,"surface_mm":1101,"tank_c":20}',  # something new beside it
+        '{"time":1772366340,"surface_mm":1102,"air_c":20}',  # otherwise: all of it is refused
+    ]
+    try:
+        commits = [
+            store.history.commit(decoder.decode([RawMessage("quarterline/v1/P/readings", p.encode(), NOON)]))
+            for p in payloads
+        ]
+        assert [(len(one.stored), one.duplicates, len(one.quarantined)) for one in commits] == [
+            (1, 0, 0),
+            (0, 1, 0),
+            (1, 0, 0),
+            (0, 0, 1),
+        ]
+        (conflict,) = commits[3].quarantined
+        assert (conflict.reason, conflict.payload) == ("conflict", payloads[3].encode())
+    finally:
+        store.close()

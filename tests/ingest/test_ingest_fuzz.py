@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from ingest.native import table_of
 from ingest.profile import load_profiles
 from ingest.refused import Refused
 from store import open_store
+from store.ports import Store
 from store.records import IngestWindow, Sensor
 
 NOW = 1_772_366_400_000_000
@@ -121,6 +124,44 @@ def _strict(payload: bytes) -> Any:
     return json.loads(payload.decode(), parse_constant=_no, parse_float=number)
 
 
+def _mutate(document: Any, cuts: list[tuple[int, bytes]]) -> bytes:
+    """Valid JSON with some of its bytes replaced, doubled or gone."""
+    payload = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
+    for place, piece in cuts:
+        at = place % (len(payload) + 1)
+        payload = payload[:at] + piece + payload[at + place % 3 :]
+    return payload
+
+
+VALID: list[Any] = [
+    {"time": 1772366340, "seq": 4, "fog_bottom_mm": 1101, "tank_c": 21.5, "profile": [810, None, 402.5]},
+    [{"time": 1772366340, "tank_c": 20}, {"time": 5, "tank_c": 21, "seq": 7}, {"time": 65, "air_f": 70}, {}],
+    [{"inlet_c": 40, "note": 'a:"[{\\'}, {"surface_in": 40.5, "surface_mm": 1028.7}],
+]
+mutated = st.builds(
+    RawMessage,
+    topic=st.sampled_from(NATIVE),
+    payload=st.builds(
+        _mutate,
+        st.sampled_from(VALID),
+        st.lists(
+            st.tuples(
+                st.integers(0, 300),
+                st.sampled_from(
+                    (
+                        *(b"", b"[", b"]", b"{", b"}", b'"', b"\\", b":", b",", b"{},", b'"tank_c":1,'),
+                        *(b"NaN", b"null", b"true", b"9" * 30, b"-", b"e9", b" ", b"\xff", b"\xed\xa0\x80"),
+                    )
+                ),
+            ),
+            max_size=4,
+        ),
+    ),
+    received_us=st.just(NOW),
+    dup=st.booleans(),
+)
+
+
 def outcomes(window: IngestWindow) -> int:
     return len(window.items) + len(window.quarantined) + window.retained + window.heartbeats
 
@@ -146,26 +187,65 @@ def test_every_item_has_one_outcome(batch: list[RawMessage]) -> None:
         assert one.payload == one.payload[:4096]
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(messages, max_size=5), max_size=3))
-def test_what_is_decoded_the_store_can_hold(
-    tmp_path_factory: pytest.TempPathFactory, batches: list[list[RawMessage]]
-) -> None:
-    store = open_store(tmp_path_factory.mktemp("fuzz"))
+@settings(max_examples=300, deadline=None)
+@given(mutated)
+def test_a_damaged_message_has_its_outcomes_too(message: RawMessage) -> None:
+    window = Decoder(SENSORS, PROFILES).decode([message])
+    assert outcomes(window) == count(message)
+
+
+def _all(windows: list[IngestWindow]) -> tuple[Any, ...]:
+    """What windows say together, whatever their borders."""
+    unknown: dict[tuple[str, str], int] = {}
+    contacts: dict[str, int] = {}
+    for window in windows:
+        for sensor, name, times in window.unknown_fields:
+            unknown[sensor, name] = unknown.get((sensor, name), 0) + times
+        for sensor, at in window.contacts:
+            contacts[sensor] = max(at, contacts.get(sensor, at))
+    return (
+        [item for window in windows for item in window.items],
+        [one for window in windows for one in window.quarantined],
+        [one for window in windows for one in window.statuses],
+        sum(window.retained for window in windows),
+        sum(window.heartbeats for window in windows),
+        sum(window.messages for window in windows),
+        unknown,
+        contacts,
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.one_of(messages, mutated), max_size=8), st.lists(st.integers(0, 8), max_size=4))
+def test_the_borders_of_windows_change_nothing(batch: list[RawMessage], cuts: list[int]) -> None:
+    whole = Decoder(SENSORS, PROFILES).decode(batch)
     decoder = Decoder(SENSORS, PROFILES)
-    received = 0
-    try:
-        for batch in batches:
-            window = decoder.decode(batch)
-            received += outcomes(window)
-            store.history.commit(window)
-        totals = store.history.totals()
-        assert totals.received == received
-        assert totals.received == (
-            totals.stored + totals.duplicate + totals.quarantined + totals.retained + totals.heartbeat
-        )
-    finally:
-        store.close()
+    borders = [0, *sorted(min(cut, len(batch)) for cut in cuts), len(batch)]
+    parts = [decoder.decode(batch[a:b]) for a, b in pairwise(borders)]
+    assert _all(parts) == _all([whole])
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    opened = open_store(tmp_path_factory.mktemp("fuzz"))
+    yield opened
+    opened.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.one_of(messages, mutated), max_size=5), max_size=3))
+def test_what_is_decoded_the_store_can_hold(store: Store, batches: list[list[RawMessage]]) -> None:
+    decoder = Decoder(SENSORS, PROFILES)
+    received = store.history.totals().received
+    for batch in batches:
+        window = decoder.decode(batch)
+        received += outcomes(window)
+        store.history.commit(window)
+    totals = store.history.totals()
+    assert totals.received == received
+    assert totals.received == (
+        totals.stored + totals.duplicate + totals.quarantined + totals.retained + totals.heartbeat
+    )
 
 
 @settings(deadline=None)

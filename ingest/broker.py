@@ -20,18 +20,8 @@ from pathlib import Path
 from typing import Final
 
 _START_S: Final = 20.0
-_STOP_S: Final = 10.0
-#: Runs the broker and ends it when standard input closes: when whoever started it is gone, however it went.
-_WATCH: Final = (
-    "import subprocess, sys\n"
-    "child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)\n"
-    "import threading\n"
-    "def watch():\n"
-    "    sys.stdin.buffer.read()\n"
-    "    child.terminate()\n"
-    "threading.Thread(target=watch, daemon=True).start()\n"
-    "sys.exit(child.wait())\n"
-)
+_STOP_S: Final = 10.0  # longer than the watcher's own patience
+_WATCH: Final = Path(__file__).with_name("watch.py")
 
 
 class BrokerError(Exception):
@@ -91,10 +81,11 @@ class EmbeddedBroker:
         self._check_port()
         self._data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         config = self._data_dir / "nats.conf"
+        config.touch(mode=0o600)
+        config.chmod(0o600)  # it holds passwords, and may be from an earlier run
         config.write_text(self._config(), encoding="utf-8")
-        config.chmod(0o600)
         self._child = subprocess.Popen(
-            [sys.executable, "-c", _WATCH, str(_program()), "-c", str(config)],
+            [sys.executable, "-I", str(_WATCH), str(_program()), "-c", str(config)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

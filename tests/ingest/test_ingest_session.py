@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import socket
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -137,20 +142,62 @@ def test_messages_of_an_absence_are_kept(
 
 
 @pytest.mark.mosquitto
-def test_pings_go_on_while_nobody_commits(
+def test_pings_go_on_while_nobody_commits_and_nothing_more_is_taken_in(
     mosquitto_broker: Callable[..., object], session: Callable[..., Session]
 ) -> None:
     port = mosquitto_broker().port  # type: ignore[attr-defined]
-    one = session(port, keepalive_s=5)
+    one = session(port, keepalive_s=2, window=4)
     publish(port, b"x")
     held = collect(one, 1, done=False)
-    quiet_until = time.monotonic() + 9  # the broker hangs up after one and a half keep-alives of silence
+    # QoS 0 knows no window: the reader itself must stop at four windows here, and four parts handed over
+    flood = [b"%020000d" % n for n in range(100)]
+    publish(port, *flood, qos=0)
+    until(lambda: one.pending() >= 16, "full")
+    quiet_until = time.monotonic() + 5  # the broker hangs up after one and a half keep-alives of silence
     while time.monotonic() < quiet_until:
         assert one.ready()[0]
+        assert one.pending() < 40
         time.sleep(0.1)
-    publish(port, b"y")
-    assert [m.payload for m in held + collect(one, 1)] == [b"x", b"y"]
+    found = held + collect(one, 100)
+    assert [m.payload for m in found] == [b"x", *flood]
     assert one.status().session_present is False  # still the first connection
+
+
+def test_a_broker_that_comes_back(embedded: EmbeddedBroker, session: Callable[..., Session]) -> None:
+    one = session(embedded.port)
+    publish(embedded.port, b"a")
+    held = one.next(10)
+    while held is not None and not held.messages:
+        held = one.next(10)
+    assert held is not None
+    embedded.stop()
+    until(lambda: "lost the connection" in one.ready()[1] or "cannot reach" in one.ready()[1], "noticed")
+    embedded.start()
+    until(lambda: one.ready()[0], "connected again")
+    (again,) = collect(one, 1, done=False)
+    assert (again.payload, again.dup) == (b"a", True)
+    one.done(held)  # its packet identifier belongs to the connection before
+    until(lambda: one.status().waiting == 1, "the first is committed")
+    assert one.status().acknowledged == 0
+    one.done(Window((again,), 0))
+    until(lambda: one.status().acknowledged == 1, "acknowledged on its own connection")
+    assert one.status().waiting == 0
+    one.stop()
+    publish(embedded.port, b"b")
+    assert [m.payload for m in collect(session(embedded.port), 1)] == [b"b"]
+
+
+@pytest.mark.mosquitto
+def test_a_broker_that_forgot_the_session_is_told(
+    mosquitto_broker: Callable[..., object], session: Callable[..., Session]
+) -> None:
+    broker = mosquitto_broker()
+    one = session(broker.port)  # type: ignore[attr-defined]
+    broker.kill()  # type: ignore[attr-defined]
+    until(lambda: not one.ready()[0], "noticed")
+    broker.start()  # type: ignore[attr-defined]
+    until(lambda: one.ready()[0], "connected again")
+    assert one.status().sessions_lost == 1
 
 
 @pytest.mark.mosquitto
@@ -245,12 +292,89 @@ def test_two_clients_of_one_id_are_told(
     )
 
 
+# ---- brokers that are none ---------------------------------------------------------------------------
+
+WELCOME = b"\x20\x02\x00\x00"  # CONNACK of MQTT 3.1.1
+SUBSCRIBED = b"\x90\x06\x00\x01\x01\x01\x01\x01"  # SUBACK of packet 1: QoS 1, four times
+
+
+@pytest.fixture
+def scripted() -> Iterator[Callable[[bytes], int]]:
+    """A server that answers whatever comes first with the given bytes, and then listens on in silence."""
+    listeners: list[socket.socket] = []
+
+    def serve(listener: socket.socket, answer: bytes) -> None:
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            with peer:
+                peer.sendall(answer)
+                while peer.recv(4096):
+                    pass
+
+    def start(answer: bytes) -> int:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+        threading.Thread(target=serve, args=(listener, answer), daemon=True).start()
+        return int(listener.getsockname()[1])
+
+    yield start
+    for one in listeners:
+        one.shutdown(socket.SHUT_RDWR)
+        one.close()
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        (SUBSCRIBED, "no sign of life for 1 s"),
+        (SUBSCRIBED + b"\x32\xff\xff\xff\xff", "a length of more than four bytes"),
+        (SUBSCRIBED + b"\x34\x05\x00\x01a\x00\x07", "at QoS 2"),
+        (SUBSCRIBED + b"\x32\x03\x00\x09a", "cut short"),
+        (b"\x90\x06\x00\x01\x01\x80\x01\x01", "refused the subscription of quarterline/v1/+/status"),
+    ],
+)
+def test_what_a_broker_must_not_do_is_named(
+    scripted: Callable[[bytes], int], session: Callable[..., Session], after: bytes, reason: str
+) -> None:
+    one = session(scripted(WELCOME + after), wait=False, version="3.1.1", keepalive_s=1)
+    until(lambda: reason in one.ready()[1], reason)
+    assert not one.ready()[0]
+
+
 # ---- the embedded broker -----------------------------------------------------------------------------
 
 
 def test_a_taken_port_is_named(tmp_path: Path, embedded: EmbeddedBroker) -> None:
     with pytest.raises(BrokerError, match=f"127.0.0.1:{embedded.port}.*choose another"):
         EmbeddedBroker(tmp_path / "other", embedded.port).start()
+
+
+@pytest.mark.parametrize("how", ["its starter is killed", "its watcher is killed"])
+def test_it_ends_with_whoever_started_it(tmp_path: Path, free_port: Callable[[], int], how: str) -> None:
+    port = free_port()
+    program = (
+        "import sys, pathlib\nfrom ingest.broker import EmbeddedBroker\n"
+        f"broker = EmbeddedBroker(pathlib.Path({str(tmp_path / 'b')!r}), {port})\n"
+        "broker.start()\nprint(broker.pid, flush=True)\nsys.stdin.read()\n"
+    )
+    starter = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with starter:
+        assert starter.stdout is not None
+        watcher = int(starter.stdout.readline())
+        assert listens(port)
+        os.kill(starter.pid if "starter" in how else watcher, signal.SIGKILL)
+        until(lambda: not listens(port), "the end of the broker")
+        starter.kill()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_the_queue_survives_the_brokers_end(

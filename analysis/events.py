@@ -14,6 +14,7 @@ from scipy.special import ndtr
 
 from analysis.estimate import FOG, RESIDUAL_SD, Kalman, RatePrior
 from analysis.model import Floats, Ints
+from analysis.quality import at_static
 from analysis.state import AFTER, Bools, Rows, TrackState
 
 VISIBLE_FALL: Final = 0.025  # m below rest: a fall worth a case
@@ -32,7 +33,8 @@ STANDING: Final = 0.010  # m: a surface that changes less stands
 STANDS_S: Final = 2700.0  # s without a new low: the pump has stopped
 FULL: Final = 0.7  # of the static level: from a lower start a fall says nothing of a service
 QUICK_S: Final = 3 * 3600.0  # s: a truck empties the largest tank within this
-STOOD: Final = 0.9  # of the static level: where liquid that flows out by the weir stands
+STEADY: Final = 0.8  # share of the last days about the static level: liquid that stands, not one that passes
+STAYS_S: Final = 3600.0  # s about the static level after the refill: it is back for good
 TAMPER: Final = -1
 NONE: Final = 0
 PARTIAL: Final = 1
@@ -107,7 +109,8 @@ def watch(track: TrackState, rows: Rows, sight: Sight, k: Kalman) -> tuple[Bools
     track.lows[rows] += dry
     _collect(track, rows, sight, opened, dry & ~_over(track, rows, sight))
     overdue = opened & (sight.time - track.open_s[rows] > PATIENCE_S)
-    ready = opened & ((track.after_count[rows] >= AFTER) | overdue)
+    stayed = track.seen[rows].any(axis=1) | (sight.time - track.end_s[rows] >= STAYS_S)
+    ready = opened & (stayed & (track.after_count[rows] >= AFTER) | overdue)
     track.mode[rows] = opened
     return opened, np.flatnonzero(ready)
 
@@ -181,10 +184,7 @@ def judge(track: TrackState, row: int, sight: Sight, at: int, k: Kalman) -> Case
     p = float(ndtr((limit - left) / max(left_sd, 1e-6))) if seen.all() else 0.0
     full = not track.rest[row] < FULL * static
     if not seen.any():
-        # a level alone: a tide or a river falls too, but slowly, from anywhere, and not to the floor
-        quick = float(track.lowest_s[row] - track.before_s[row]) <= QUICK_S
-        stood = bool(track.rest[row] >= STOOD * static)
-        served = drained and lows >= 2 and quick and stood
+        served = drained and lows >= 2 and _stood_and_came_back(track, row, sight, at)
         return Case(row, PARTIAL if served else NONE, 0.6 if served else 0.0, before, after)
     if drained and (fell or (lows >= 2 and full)):
         complete = p >= 0.5
@@ -202,6 +202,17 @@ def judge(track: TrackState, row: int, sight: Sight, at: int, k: Kalman) -> Case
     if hidden or lows:
         return Case(row, PARTIAL, 0.6, before, after)
     return Case(row, TAMPER if total > 0.5 * size else NONE, 0.3, before, after)
+
+
+def _stood_and_came_back(track: TrackState, row: int, sight: Sight, at: int) -> bool:
+    """Whether a level alone tells a service: it stood at the static level, fell fast, and is back to stay.
+
+    A tide or a river falls too, but only passes the static level, falls for hours or does not come back.
+    """
+    quick = float(track.lowest_s[row] - track.before_s[row]) <= QUICK_S
+    stood = track.calm[row] >= STEADY and at_static(track.rest[row], sight.static[at])
+    stays = track.after_count[row] >= AFTER and at_static(sight.surface[at], sight.static[at])
+    return bool(quick and stood and stays)
 
 
 def _after(track: TrackState, row: int, sight: Sight, at: int, seen: Bools) -> tuple[Floats, Floats]:

@@ -20,6 +20,10 @@ ROOM: Final = 1.15  # layers may fill this much of the static depth before physi
 EXCESS_WEIGHT: Final = 0.35  # m of layer error per m that the surface stands above its rest
 RISE_S: Final = 2.5 * 86400.0
 REFILL_S: Final = 1800.0
+STOOD: Final = 0.9  # of the static level: where liquid that flows out by the weir stands
+SURGE: Final = 0.10  # m, or of the static level if more: what an inflow lifts it by, never half the level
+CALM_S: Final = 86400.0
+WATCHED_S: Final = 3600.0  # s: of a longer silence no more than this counts as seen
 EXCESS_LIMIT: Final = 0.08  # m above rest: foam or a surge too strong to read through
 
 
@@ -108,3 +112,24 @@ def settle(rest: Floats, surface: Floats, static: Floats, dt_s: Floats) -> Float
     moved = rest + share * step
     out = np.where(np.isnan(rest), start, moved)
     return np.where(np.isnan(surface), rest, out)
+
+
+def at_static(surface: Floats, static: Floats) -> Bools:
+    """Where the surface stands about the outlet's invert: from 90 % of the static level to a surge above it."""
+    surge = np.minimum(SURGE * np.maximum(1.0, static), 0.5 * static)
+    return np.asarray((surface >= STOOD * static) & (surface <= static + surge))
+
+
+def calm(share: Floats, surface: Floats, static: Floats, dt_s: Floats) -> Floats:
+    """Follow the share of the last day or two that the surface stood about its static level, shape (n,).
+
+    A tank does so nearly always, a tide or a river only in passing. What a silence hides is not counted.
+    """
+    weight = np.minimum(dt_s, WATCHED_S)
+    weight = np.where(np.isnan(surface), 0.0, weight / (weight + CALM_S))
+    return np.asarray(share + weight * (at_static(surface, static) - share))
+
+
+def less_calm(share: float, away_s: float) -> float:
+    """The share after ``away_s`` [s] away from the static level that were no service."""
+    return share * CALM_S / (CALM_S + max(away_s, 0.0))

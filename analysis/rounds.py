@@ -183,6 +183,8 @@ class Work:
         static = self._fleet.track_static[self._tracks[tracks]]
         rest = quality.settle(track.rest[tracks], surface, static, dt_s)
         track.rest[tracks] = np.where(opened, track.rest[tracks], rest)
+        calm = quality.calm(track.calm[tracks], surface, static, dt_s)
+        track.calm[tracks] = np.where(opened, track.calm[tracks], calm)
         sure = there & (variance < sensing.PRESSURE_SD**2)
         since = track.high_s[tracks]
         since = np.where(sure & (surface > static + HIGH_LEVEL) & np.isnan(since), time, since)
@@ -197,6 +199,8 @@ class Work:
                 self.track.rest[row] = surface
             self.track.mode[row] = 0
             if case.verdict == events.NONE:
+                away_s = float(sight.time[at] - self.track.open_s[row])
+                self.track.calm[row] = quality.less_calm(float(self.track.calm[row]), away_s)
                 continue
             if case.verdict == events.TAMPER:
                 self.track.tamper_s[row] = self.track.open_s[row]

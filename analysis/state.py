@@ -61,6 +61,7 @@ class TrackState:
     bias: Floats  # (tracks, 2): variance of that value's errors that no number of readings removes [m²]
     last_s: Floats
     rest: Floats  # quiescent height of the surface [m], NaN unknown
+    calm: Floats  # share of the last days that the surface stood about its static level, 0 … 1
     day: Ints  # last day (of the epoch) with a good value
     days: Ints  # number of such days in this cycle
     sees_liquid: Bools
@@ -178,6 +179,7 @@ def blank_tracks(kalman: Kalman, time_s: Floats) -> TrackState:
         "time_s": time_s,
         "seen": np.zeros((count, 2), dtype=bool),
         "bias": np.zeros((count, 2)),
+        "calm": np.zeros(count),
         "sees_liquid": np.zeros(count, dtype=bool),
         "day": np.full(count, -1, dtype=np.int64),
         "after": np.full((count, 2, AFTER), np.nan),

@@ -10,6 +10,7 @@ from alembic.migration import MigrationContext
 from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
+from sqlalchemy import Connection, inspect
 
 from store.errors import translated
 from store.ports import StoreError
@@ -26,7 +27,7 @@ def migrate(store: SqlStore) -> None:
     Raises
     ------
     StoreError
-        The database is newer than this program, or a migration failed.
+        The database is another program's, is newer than this program, or a migration failed.
     """
     config = Config()
     config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
@@ -43,6 +44,7 @@ def migrate(store: SqlStore) -> None:
                 config, scripts, fn=lambda revision, _context: scripts._upgrade_revs("head", revision)
             ) as environment,
         ):
+            _refuse_another_programs(store, connection)
             environment.configure(connection=connection)
             environment.run_migrations()
     except CommandError as error:
@@ -54,3 +56,12 @@ def migrate(store: SqlStore) -> None:
 def _current(store: SqlStore) -> str | None:
     with store.reading() as connection:
         return MigrationContext.configure(connection).get_current_revision()
+
+
+def _refuse_another_programs(store: SqlStore, connection: Connection) -> None:
+    # asked inside the transaction: another process of ours may be making the same store
+    tables = inspect(connection).get_table_names()
+    if tables and "alembic_version" not in tables:
+        raise StoreError(
+            f"{store.file}: a database of another program (it has a table {tables[0]!r}); give another file"
+        )

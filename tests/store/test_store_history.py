@@ -42,7 +42,15 @@ def test_the_same_again_is_a_duplicate_also_within_a_window(store: Store, item: 
 
 
 @pytest.mark.parametrize(
-    ("value", "equal"), [(1.2 * (1 + 0.9e-9), True), (1.2 * (1 + 1.1e-9), False), (1.2 * (1 - 0.9e-9), True)]
+    ("value", "equal"),
+    [
+        (1.2 * (1 + 0.9e-9), True),
+        (1.2 * (1 + 1.1e-9), False),
+        (1.2 * (1 - 0.9e-9), True),
+        (1.2 * (1 - 1.1e-9), False),
+        (-1.2, False),
+        (0.0, False),
+    ],
 )
 def test_equality_is_one_part_in_a_thousand_million(
     store: Store, item: Make, value: float, equal: bool
@@ -201,6 +209,18 @@ def test_scan_goes_by_reception(store: Store, item: Make) -> None:
     )
     found = [r for chunk in store.history.scan(received_since_us=2, received_before_us=9) for r in chunk]
     assert [(r.received_us, r.time_us) for r in found] == [(3, 10), (3, 30)]
+
+
+def test_scan_resumes_at_a_chunk_s_end_and_loses_nothing(store: Store, item: Make) -> None:
+    """One reception for all, so that chunks end among equal receptions: sensor and time go on from there."""
+    sensors = [f"s{n}" for n in range(9, -1, -1)]  # numbered against their order as text
+    items = [item(n, sensor=sensors[n % 10], received_us=7) for n in range(45_000)]
+    store.history.commit(IngestWindow(items=tuple(items), messages=1))
+    chunks = list(store.history.scan(received_since_us=7, received_before_us=8))
+    found = [(r.received_us, r.sensor, r.time_us) for chunk in chunks for r in chunk]
+    assert len(chunks) > 1
+    assert found == sorted((7, one.sensor, one.time_us) for one in items)
+    assert list(store.history.scan(received_since_us=8, received_before_us=END)) == []
 
 
 def test_a_window_in_a_transaction_that_fails_leaves_nothing(store: Store, item: Make) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 
 import msgspec
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from store import open_store
 from store.ports import Store
-from store.records import IngestWindow, Item, StoredReading, Totals
+from store.records import IngestWindow, Item, Quarantined, StoredReading, Totals
 
 END = 2**62
 NUMBER = itertools.count()  # an example's sensors are its own: one store serves them all
@@ -118,9 +118,11 @@ def _commit(store: Store, items: Sequence[Item], size: int) -> Totals:
     for start in range(0, len(items), size):
         part = tuple(items[start : start + size])
         store.history.commit(IngestWindow(items=part, messages=len(part)))
-    return Totals(
-        *(now - then for now, then in zip(astuple(store.history.totals()), astuple(before), strict=True))
-    )
+    return _since(store.history.totals(), before)
+
+
+def _since(now: Totals, then: Totals) -> Totals:
+    return Totals(*(a - b for a, b in zip(astuple(now), astuple(then), strict=True)))
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -162,6 +164,44 @@ def test_any_redelivery_among_the_deliveries_changes_nothing(
     assert second.stored == first.stored
     assert second.received == len(stream)
     assert second.received == second.stored + second.duplicate + second.quarantined
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> list[IngestWindow]:
+    def refused(n: int) -> Quarantined:
+        return Quarantined("a", "t", n, "not_json", "d", b"{", 1, "0" * 64)
+
+    some = st.integers(0, 3)
+    return [
+        IngestWindow(
+            items=tuple(draw(item_lists())) if draw(st.booleans()) else (),
+            quarantined=tuple(refused(n) for n in range(draw(some))),
+            retained=draw(some),
+            heartbeats=draw(some),
+            messages=draw(some),
+        )
+        for _ in range(draw(st.integers(1, 4)))
+    ]
+
+
+@settings(max_examples=120)
+@given(windows())
+def test_everything_received_is_counted_once(shared: Store, drawn: list[IngestWindow]) -> None:
+    """contracts.md §2: received = stored + duplicate + quarantined + retained + heartbeat, after every window."""
+    start, number = shared.history.totals(), next(NUMBER)
+    received = retained = heartbeats = messages = 0
+    for one in drawn:
+        own = tuple(msgspec.structs.replace(i, sensor=f"{i.sensor}{number}") for i in one.items)
+        result = shared.history.commit(replace(one, items=own))
+        received += len(own) + len(one.quarantined) + one.retained + one.heartbeats
+        retained, heartbeats = retained + one.retained, heartbeats + one.heartbeats
+        messages += one.messages
+        now = _since(shared.history.totals(), start)
+        assert (now.received, now.retained, now.heartbeat, now.messages) == (
+            received, retained, heartbeats, messages,
+        )  # fmt: skip
+        assert now.received == now.stored + now.duplicate + now.quarantined + now.retained + now.heartbeat
+        assert len(result.quarantined) >= len(one.quarantined)
 
 
 def test_a_window_of_every_kind_at_once(store: Store) -> None:

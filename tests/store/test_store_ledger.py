@@ -45,14 +45,17 @@ ORDER = Order(
     "n",
 )
 LAYERS = ({"compartment": 1, "fog_m": 0.2, "solids_m": None},)
-PUMP_OUT = PumpOutRecord("po1", "gi1", 5, 6, True, 0.97, LAYERS, ())
+PUMP_OUT = PumpOutRecord("po1", "gi1", 5, 6, True, 0.97, LAYERS, (*LAYERS, {"compartment": 2}))
 HOT = HotDischargeRecord("hd1", "gi1", "d-1", 5, None, 66.5, 90.0, "possible")
+HOT_OVER = replace(HOT, id="hd2", end_us=9, status="confirmed")
 MANIFEST = Manifest("m1", "gi1", 5, 6, True, "N-1", "valley", 3.7, 0.2, 0.1, {"operator": "Ö"})
 SAMPLE = CoreSample("cs1", "gi1", 1, 5, 6, 0.2, 0.1, "inspector")
 DECISION = FrequencyDecision("fd1", "gi1", "approved", "P2M", "2026-12-01", 5, "manager", "why", "fp1")
-PROPOSAL = FrequencyProposal("fp1", "gi1", "P3M", "P2M", "why", "c", {"cycles": [1, 2]}, None, 5, "open")
+PROPOSAL = FrequencyProposal(
+    "fp1", "gi1", "P3M", "P2M", "why", "c", {"cycles": [1, 2]}, "2026-12-01", 5, "open"
+)
 ITEM = OutboxItem("x1", "webhook", "valley", "order.offered", {"id": "o1"}, 5, 6, 1, "waiting", "e")
-KEY = ApiKey("k1", "demo", "hauler", "d" * 64, "valley", 5, None)
+KEY = ApiKey("k1", "demo", "hauler", "d" * 64, "valley", 5, 8)
 
 
 def test_records_read_back_and_are_updated_by_id(store: Store) -> None:
@@ -62,6 +65,7 @@ def test_records_read_back_and_are_updated_by_id(store: Store) -> None:
         ledger.put_order(ORDER)
         ledger.put_pump_out(PUMP_OUT)
         ledger.put_hot_discharge(HOT)
+        ledger.put_hot_discharge(HOT_OVER)
         ledger.put_manifest(MANIFEST)
         ledger.put_core_sample(SAMPLE)
         ledger.put_frequency_decision(DECISION)
@@ -74,7 +78,7 @@ def test_records_read_back_and_are_updated_by_id(store: Store) -> None:
     assert ledger.order("o2") is None
     assert ledger.pump_outs(interceptor="gi1") == [PUMP_OUT]
     assert ledger.pump_outs(interceptor="gi2") == []
-    assert ledger.hot_discharges() == [HOT]
+    assert ledger.hot_discharges() == [HOT, HOT_OVER]
     assert ledger.manifests() == [MANIFEST]
     assert ledger.core_samples() == [SAMPLE]
     assert ledger.frequency_decisions() == [DECISION]
@@ -83,9 +87,9 @@ def test_records_read_back_and_are_updated_by_id(store: Store) -> None:
     assert ledger.keys() == [KEY]
     with store.transaction():
         ledger.put_hot_discharge(replace(HOT, end_us=9, status="confirmed"))
-        ledger.put_key(replace(KEY, revoked_us=9))
-    assert ledger.hot_discharges() == [replace(HOT, end_us=9, status="confirmed")]
-    assert ledger.keys()[0].revoked_us == 9
+        ledger.put_key(replace(KEY, revoked_us=None))
+    assert ledger.hot_discharges() == [replace(HOT, end_us=9, status="confirmed"), HOT_OVER]
+    assert ledger.keys() == [replace(KEY, revoked_us=None)]
 
 
 def test_one_open_order_an_interceptor(store: Store) -> None:
@@ -126,7 +130,11 @@ def test_the_journal_is_dense_and_filtered(store: Store) -> None:
     assert ledger.journal() == entries
     assert ledger.journal(after=2, limit=2) == entries[2:4]
     assert ledger.journal(types=["order"], interceptor="gi1") == [entries[1]]
+    assert ledger.journal(types=["order", "alert"], after=5) == [entries[5]]
     assert ledger.journal_tail(limit=2) == [entries[5], entries[4]]
+    assert ledger.journal_tail(limit=9, types=["alert"]) == [entries[4], entries[2], entries[0]]
+    assert ledger.journal_tail(limit=9, types=["order"], interceptor="gi0") == [entries[3]]
+    assert ledger.journal_tail(limit=9, interceptor="gi9") == []
 
     def undone() -> None:
         with store.transaction():
@@ -161,6 +169,11 @@ def test_the_outbox_gives_what_is_due_in_order(store: Store) -> None:
         ledger.put_outbox(replace(ITEM, id="x2", due_us=20, state="delivered"))
     assert [one.id for one in ledger.due(30)] == ["x1", "x0"]
     assert [one.id for one in ledger.due(30, limit=1)] == ["x1"]
+    assert [one.id for one in ledger.due(9)] == []
+    with store.transaction():  # due together: the older first, then by id
+        ledger.enqueue(replace(ITEM, id="x5", due_us=10, created_us=4))
+        ledger.enqueue(replace(ITEM, id="x0a", due_us=10))
+    assert [one.id for one in ledger.due(10)] == ["x5", "x0a", "x1"]
     assert [one.id for one in ledger.outbox(state="delivered")] == ["x2"]
 
 

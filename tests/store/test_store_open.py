@@ -52,12 +52,15 @@ def test_another_kind_of_store_is_refused(
 
 def test_a_migration_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / FILE_NAME) as raw:
+        raw.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")  # passes for ours
         raw.execute("CREATE TABLE sites (other TEXT)")
     raw.close()
     with pytest.raises(StoreError, match="table sites already exists"):
         open_store(tmp_path)
     with sqlite3.connect(tmp_path / FILE_NAME) as raw:
-        assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("sites",)]
+        tables = raw.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall()
+        assert tables == [("alembic_version",), ("sites",)]
+        assert raw.execute("SELECT * FROM alembic_version").fetchall() == []
     raw.close()
 
 

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,10 +25,11 @@ Make = Callable[..., Item]
 
 
 @pytest.fixture
-def sqlite(tmp_path: Path) -> SqlStore:
+def sqlite(tmp_path: Path) -> Iterator[SqlStore]:
     store = open_store(tmp_path / "data")
     assert isinstance(store, SqlStore)
-    return store
+    yield store
+    store.close()
 
 
 def window(*items: Item) -> IngestWindow:
@@ -47,7 +48,6 @@ def test_the_pragmas_are_in_force_and_the_file_is_private(sqlite: SqlStore) -> N
     assert "WITHOUT ROWID" in kept
     assert stat.S_IMODE(sqlite.file.stat().st_mode) == 0o600
     assert sqlite.integrity() == "ok"
-    sqlite.close()
 
 
 def test_the_migrations_make_the_schema(sqlite: SqlStore) -> None:
@@ -55,7 +55,6 @@ def test_the_migrations_make_the_schema(sqlite: SqlStore) -> None:
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
     engine.dispose()
-    sqlite.close()
 
 
 def test_opening_again_keeps_everything(tmp_path: Path, item: Make) -> None:
@@ -83,6 +82,18 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         open_store(tmp_path)
 
 
+def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "photos.db"
+    with sqlite3.connect(file) as raw:
+        raw.execute("CREATE TABLE photos (name TEXT)")
+    raw.close()
+    with pytest.raises(StoreError, match=r"photos\.db: a database of another program .*'photos'"):
+        open_store(file)
+    with sqlite3.connect(file) as raw:
+        assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("photos",)]
+    raw.close()
+
+
 def test_a_directory_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be written"):
@@ -101,13 +112,11 @@ def test_a_full_disk_is_said_and_survived(sqlite: SqlStore, item: Make) -> None:
     raw.execute("PRAGMA max_page_count = 1000000")
     assert len(sqlite.history.commit(window(*many)).stored) == 1999
     assert sqlite.integrity() == "ok"
-    sqlite.close()
 
 
 def test_a_write_outside_a_transaction_is_a_fault(sqlite: SqlStore) -> None:
     with pytest.raises(RuntimeError, match="outside a transaction"):
         sqlite.ledger.set_meta("a", "b")
-    sqlite.close()
 
 
 def test_readers_see_the_last_commit_and_the_writer_its_own(sqlite: SqlStore) -> None:
@@ -124,7 +133,6 @@ def test_readers_see_the_last_commit_and_the_writer_its_own(sqlite: SqlStore) ->
         look()
     look()
     assert seen == [None, "1", "1"]
-    sqlite.close()
 
 
 def test_readers_beside_a_writer(sqlite: SqlStore, item: Make) -> None:
@@ -154,7 +162,6 @@ def test_readers_beside_a_writer(sqlite: SqlStore, item: Make) -> None:
     assert not faults
     assert all(seen and seen == sorted(seen) for seen in reads)  # whole windows, never fewer than before
     assert sqlite.history.totals().stored == 1200
-    sqlite.close()
 
 
 _COMMITS = """

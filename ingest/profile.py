@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -194,7 +195,9 @@ class _Reader:
         for name in data:
             if name not in names:
                 where = f"{key}.{name}" if key else name
-                raise self.wrong(where, f"unknown key; expected one of {', '.join(names)}")
+                close = get_close_matches(name, names, n=1)
+                hint = f"did you mean {close[0]}? " if close else ""
+                raise self.wrong(where, f"unknown key; {hint}Known are {', '.join(names)}")
 
     def _table(self, key: str, value: Any) -> Json:
         if not isinstance(value, dict):

@@ -10,24 +10,30 @@ import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import msgspec
 
 from analysis.units import QUANTITIES, UNITS
+from ingest.localtime import NoSuchTime, Order, candidates, instant_us, iso, nearest
 from ingest.message import RawMessage
+from ingest.seriesmap import (
+    EPOCH,
+    SENSOR_ID,
+    Column,
+    FieldColumn,
+    SeriesError,
+    SeriesMapping,
+    TimeColumns,
+    load_mapping,
+)
+
+__all__ = ["RowError", "SeriesError", "SeriesMapping", "load_mapping", "read_series"]
 
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,2})?")
-_EPOCH: Final = {"epoch_s": 1_000_000.0, "epoch_ms": 1000.0, "epoch_us": 1.0}
-
-Column = int | str  # counted from 1, or by the name in the header
-
-
-class SeriesError(Exception):
-    """A mapping or file that cannot be used; the text names file and key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,114 +45,6 @@ class RowError:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
-
-
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pass
-
-
-class TimeColumns(_Strict, frozen=True):
-    """Where a time stands: columns joined by a blank, and how to read them."""
-
-    columns: list[Column]
-    format: str = "iso"  # iso, epoch_s, epoch_ms, epoch_us, or what strptime understands
-    zone: str | None = None  # of times that carry no offset
-
-
-class SensorColumn(_Strict, frozen=True):
-    """Whose a row is: one sensor for the whole file, or a column, perhaps renamed."""
-
-    id: str | None = None
-    column: Column | None = None
-    names: dict[str, str] = {}
-
-
-class FieldColumn(_Strict, frozen=True):
-    """One column: ``raw * scale + offset`` is the quantity in ``unit``; sentinels mean "no value"."""
-
-    column: Column
-    quantity: str
-    unit: str | None = None
-    scale: float = 1.0
-    offset: float = 0.0
-    sentinels: list[str | int | float] = []
-
-
-class SeriesMapping(_Strict, frozen=True):
-    """How one kind of file is read."""
-
-    time: TimeColumns
-    sensor: SensorColumn
-    fields: list[FieldColumn]
-    received: TimeColumns | None = None  # when the row reached a server; default: its own time
-    delimiter: str = ","
-    encoding: str = "utf-8-sig"
-    decimal: str = "."
-    header: bool = True
-    skip_lines: int = 0
-    strip: str = ""  # characters dropped at a line's start
-
-
-def load_mapping(path: Path) -> SeriesMapping:
-    """Read a mapping file.
-
-    Raises
-    ------
-    SeriesError
-        It cannot be read, or a key is wrong; the text names file and key.
-    """
-    try:
-        mapping = msgspec.toml.decode(path.read_bytes(), type=SeriesMapping)
-    except OSError as error:
-        raise SeriesError(f"{path}: cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SeriesError(f"{path}: {error}") from None
-    _check(mapping, str(path))
-    return mapping
-
-
-def _check(mapping: SeriesMapping, name: str) -> None:
-    for place, one in enumerate(mapping.fields):
-        quantity = QUANTITIES.get(one.quantity)
-        key = f"{name}: fields[{place}]"
-        if quantity is None or quantity.dimension == "array":
-            known = ", ".join(q.name for q in QUANTITIES.values() if q.dimension != "array")
-            raise SeriesError(f"{key}.quantity: {one.quantity!r} is none of {known}")
-        unit = UNITS.get(one.unit or quantity.unit or "")
-        if unit is None or unit.dimension != quantity.dimension:
-            fitting = ", ".join(
-                u for u, known_unit in UNITS.items() if known_unit.dimension == quantity.dimension
-            )
-            raise SeriesError(
-                f"{key}.unit: {one.unit!r} is no unit of {quantity.dimension}; one of {fitting}"
-            )
-    for key, when in (("time", mapping.time), ("received", mapping.received)):
-        if when is not None:
-            _check_time(when, f"{name}: {key}")
-    if (mapping.sensor.id is None) == (mapping.sensor.column is None):
-        raise SeriesError(f"{name}: sensor: give either id or column")
-    if mapping.decimal not in {".", ","}:
-        raise SeriesError(f"{name}: decimal: {mapping.decimal!r} is neither '.' nor ','")
-    if len(mapping.delimiter) != 1:
-        raise SeriesError(f"{name}: delimiter: expected one character, found {mapping.delimiter!r}")
-    try:
-        "".encode(mapping.encoding)
-    except LookupError:
-        raise SeriesError(f"{name}: encoding: {mapping.encoding!r} is unknown") from None
-
-
-def _check_time(when: TimeColumns, key: str) -> None:
-    if not when.columns:
-        raise SeriesError(f"{key}.columns: name at least one column")
-    if when.zone is not None:
-        try:
-            ZoneInfo(when.zone)
-        except (ZoneInfoNotFoundError, ValueError):
-            raise SeriesError(
-                f"{key}.zone: {when.zone!r} is no time zone; such as America/New_York"
-            ) from None
-    elif when.format not in _EPOCH and when.format != "iso" and "%z" not in when.format:
-        raise SeriesError(f"{key}.zone: missing: times of this format carry no offset")
 
 
 def read_series(path: Path, mapping: SeriesMapping) -> Iterator[RawMessage | RowError]:
@@ -226,23 +124,35 @@ class _Reader:
         )
         sensor = mapping.sensor
         self._sensor = None if sensor.column is None else self._at("sensor.column", sensor.column)
+        self._order = Order()
 
     def row(self, cells: Sequence[str]) -> RawMessage:
         """One row as the message its sensor would have sent."""
-        stated = _instant(self._cells(cells, self._time), self._mapping.time, "time")
-        received = stated
+        sensor = self._whose(cells)
+        stated = _instants(self._cells(cells, self._time), self._mapping.time, "time")
         if self._received is not None and self._mapping.received is not None:
-            received = _instant(self._cells(cells, self._received), self._mapping.received, "received")
-        body: dict[str, Any] = {"time": _iso(stated)}
+            found = _instants(self._cells(cells, self._received), self._mapping.received, "received")
+            received = self._order.choose(sensor, found, tuple(cells))
+            time = nearest(stated, received)
+        else:
+            time = received = self._order.choose(sensor, stated, tuple(cells))
+        body: dict[str, Any] = {"time": iso(time)}
         for at, one in self._fields:
             value = self._value(cells, at, one)
             if value is not None:
                 body[_field_name(one)] = value
-        sensor = self._mapping.sensor.id
-        if self._sensor is not None:
-            said = self._cells(cells, [self._sensor]).strip()
-            sensor = self._mapping.sensor.names.get(said, said)
         return RawMessage(f"quarterline/v1/{sensor}/readings", msgspec.json.encode(body), received)
+
+    def _whose(self, cells: Sequence[str]) -> str:
+        if self._sensor is None:
+            return self._mapping.sensor.id or ""
+        said = self._cells(cells, [self._sensor])
+        sensor = self._mapping.sensor.names.get(said, said)
+        if not SENSOR_ID.fullmatch(sensor):
+            raise _BadRow(
+                f"sensor: {sensor[:60]!r} is no sensor id (letters, digits and . _ : -); give it one in sensor.names"
+            )
+        return sensor
 
     def _at(self, key: str, column: Column) -> int:
         if isinstance(column, int):
@@ -263,45 +173,54 @@ class _Reader:
         text = self._cells(cells, [at])
         if text == "" or text in {str(sentinel) for sentinel in one.sentinels}:
             return None
-        if self._mapping.decimal == ",":
-            text = text.replace(",", ".")
-        if not _NUMBER.fullmatch(text):
+        number = text
+        if self._mapping.decimal == ",":  # a point there would be a thousands separator
+            number = text.replace(".", " ").replace(",", ".")
+        if not _NUMBER.fullmatch(number):
             raise _BadRow(
                 f"{one.column}: {text[:60]!r} is no number; add it to sentinels if it means no value"
             )
-        value = float(text)
+        value = float(number)
         if any(isinstance(sentinel, (int, float)) and value == sentinel for sentinel in one.sentinels):
             return None
-        return value * one.scale + one.offset
+        return (value * one.scale + one.offset) * _own_unit(one)
+
+
+def _own_unit(one: FieldColumn) -> float:
+    """From the mapping's unit to the one that the quantity's name carries; 1 where the name takes any unit."""
+    own = QUANTITIES[one.quantity].unit
+    return 1.0 if own is None or one.unit in (None, own) else UNITS[one.unit].scale / UNITS[own].scale
 
 
 def _field_name(one: FieldColumn) -> str:
     return one.quantity if QUANTITIES[one.quantity].unit is not None else f"{one.quantity}_{one.unit}"
 
 
-def _instant(text: str, when: TimeColumns, key: str) -> int:
-    """A time as the mapping says [us since the epoch]."""
-    scale = _EPOCH.get(when.format)
+def _instants(text: str, when: TimeColumns, key: str) -> tuple[int, ...]:
+    """The instants [us since the epoch] that a time may mean: two in the hour that comes twice."""
+    scale = EPOCH.get(when.format)
     if scale is not None:
         if not _NUMBER.fullmatch(text):
             raise _BadRow(f"{key}: {text[:60]!r} is no number")
-        return round(float(text) * scale)
+        return (round(float(text) * scale),)
     try:
         moment = _moment(text, when.format)
     except ValueError:
         raise _BadRow(f"{key}: {text[:60]!r} is not of the format {when.format!r}") from None
-    if moment.tzinfo is None:
-        if when.zone is None:
-            raise _BadRow(f"{key}: {text[:60]!r} has no offset; give the mapping's zone")
-        moment = moment.replace(tzinfo=ZoneInfo(when.zone))
-    return round(moment.timestamp() * 1_000_000)
+    if moment.tzinfo is not None:
+        return (instant_us(moment),)
+    if when.zone is None:
+        raise _BadRow(f"{key}: {text[:60]!r} has no offset; give the mapping's zone")
+    try:
+        return candidates(moment, ZoneInfo(when.zone))
+    except NoSuchTime:
+        raise _BadRow(
+            f"{key}: {text[:60]!r} never was in {when.zone}: clocks were put forward over it; if this one never is, "
+            "give a zone of one offset, such as Etc/GMT+5 (five hours behind UTC)"
+        ) from None
 
 
 def _moment(text: str, form: str) -> datetime:
     if form == "iso":
         return datetime.fromisoformat(text)
     return datetime.strptime(text, form)  # noqa: DTZ007  # its zone is given by the caller
-
-
-def _iso(us: int) -> str:
-    return datetime.fromtimestamp(us / 1e6, tz=UTC).isoformat(timespec="microseconds")

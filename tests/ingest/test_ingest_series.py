@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
+import tomlkit
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ingest.message import RawMessage
 from ingest.series import RowError, SeriesError, load_mapping, read_series
@@ -127,7 +133,8 @@ def test_a_torn_line_does_not_stop_the_reading(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("quantity =", "quantety ="), "quantety"),
+        (("quantity =", "quantety ="), "did you mean quantity?"),
+        (("quantity =", "xyz ="), "known are time, sensor, fields"),
         (('"surface"', '"levle"'), "fields[0].quantity: 'levle' is none of"),
         (('unit = "cm"', 'unit = "c"'), "fields[0].unit: 'c' is no unit of length; one of mm"),
         (('zone = "America/New_York"', 'zone = "New York"'), "time.zone: 'New York' is no time zone"),
@@ -137,6 +144,13 @@ def test_a_torn_line_does_not_stop_the_reading(tmp_path: Path) -> None:
         (('["when"]', "[0]"), "time.columns: columns are counted from 1"),
         (("[time]", 'decimal = ";"\n[time]'), "decimal: ';' is neither"),
         (("[time]", 'encoding = "utf-9"\n[time]'), "encoding: 'utf-9' is unknown"),
+        (("[time]", 'delimiter = "\\n"\n[time]'), "delimiter: expected one character"),
+        (("[time]", "skip_lines = -1\n[time]"), "skip_lines: -1"),
+        (('id = "d-1"', 'id = "a/b"'), "sensor.id: 'a/b'"),
+        (('zone = "America/New_York"', 'zone = ""'), "time.zone: '' is no time zone"),
+        (('zone = "America/New_York"', 'format = "%d.%m.%Y"'), "time.zone: missing"),
+        (('zone = "America/New_York"', 'zone = "UTC"\nformat = "%Q"'), "time.format: '%Q'"),
+        (('unit = "cm"', 'unit = "cm"\nscale = nan'), "fields[0]: scale and offset"),
         (("[time]", "[tame]"), "tame"),
         (("[time]", "[["), "m.toml"),
     ],
@@ -157,3 +171,152 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_wrong_encoding_is_named(tmp_path: Path) -> None:
     with pytest.raises(SeriesError, match="set encoding"):
         read(tmp_path, "when,level\n2026-01-01 12:00,ö\n", encoding="latin-1")
+
+
+# ---- local time --------------------------------------------------------------------------------------
+
+
+def clocks(folder: Path, rows: list[tuple[str, int]], mapping: str = GOOD) -> list[str]:
+    text = "when,level\n" + "".join(f"{when},{level}\n" for when, level in rows)
+    return [str(body["time"])[:16] for body in bodies(read(folder, text, mapping))]
+
+
+# New York put its clocks back on 2025-11-02: 01:00 to 02:00 came at 05:00 and again at 06:00 UTC
+@pytest.mark.parametrize("step", [10, 15, 20, 30, 60])
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_the_hour_that_comes_twice_is_told_by_its_place_in_the_series(
+    tmp_path: Path, step: int, newest_first: bool
+) -> None:
+    start = datetime(2025, 11, 2, 3, tzinfo=UTC)
+    utc = [start + n * timedelta(minutes=step) for n in range(6 * 60 // step)]
+    if newest_first:
+        utc.reverse()
+    local = [one.astimezone(ZoneInfo("America/New_York")).strftime("%Y-%m-%d %H:%M") for one in utc]
+    found = clocks(tmp_path, [(when, n) for n, when in enumerate(local)])
+    assert found == [one.strftime("%Y-%m-%dT%H:%M") for one in utc]
+
+
+def test_a_double_within_that_hour_stays_a_double(tmp_path: Path) -> None:
+    rows = [("2025-11-02 01:00", 5), ("2025-11-02 01:00", 5), ("2025-11-02 01:00", 6)]
+    assert clocks(tmp_path, rows) == ["2025-11-02T05:00", "2025-11-02T05:00", "2025-11-02T06:00"]
+
+
+def test_in_that_hour_the_receipt_decides(tmp_path: Path) -> None:
+    mapping = GOOD + '[received]\ncolumns = ["level"]\nformat = "epoch_s"\n'
+    early, late = 1_762_060_000, 1_762_063_600  # 05:06:40 and 06:06:40 UTC
+    rows = [("2025-11-02 01:05", late), ("2025-11-02 01:05", early)]
+    assert clocks(tmp_path, rows, mapping) == ["2025-11-02T06:05", "2025-11-02T05:05"]
+
+
+def test_an_hour_that_never_came_is_no_time(tmp_path: Path) -> None:
+    rows = read(tmp_path, "when,level\n2026-03-08 01:59,1\n2026-03-08 02:30,2\n2026-03-08 03:00,3\n")
+    assert [str(body["time"])[11:16] for body in bodies(rows)] == ["06:59", "07:00"]
+    assert str(rows[1]).endswith(
+        "s.csv:3: time: '2026-03-08 02:30' never was in America/New_York: clocks were put forward over it; if this one "
+        "never is, give a zone of one offset, such as Etc/GMT+5 (five hours behind UTC)"
+    )
+
+
+# ---- numbers and names -------------------------------------------------------------------------------
+
+
+def test_a_quantity_whose_name_carries_its_unit_is_converted(tmp_path: Path) -> None:
+    mapping = GOOD.replace('"surface"', '"battery_v"').replace('"cm"', '"mv"')
+    assert bodies(read(tmp_path, "when,level\n2026-01-01 12:00,3600\n", mapping))[0]["battery_v"] == 3.6
+
+
+def test_thousands_separators_are_no_decimals(tmp_path: Path) -> None:
+    mapping = 'decimal = ","\ndelimiter = ";"\n' + GOOD
+    rows = read(
+        tmp_path,
+        "when;level\n2026-01-01 12:00;1.234\n2026-01-01 12:15;1.234,5\n2026-01-01 12:30;1,5\n",
+        mapping,
+    )
+    assert [body["surface_cm"] for body in bodies(rows)] == [1.5]
+    assert "'1.234' is no number" in str(rows[0])
+
+
+def test_a_row_of_nobody_is_named(tmp_path: Path) -> None:
+    mapping = GOOD.replace('id = "d-1"', 'column = "who"\nnames = { "tank #1" = "d-1" }')
+    text = "when,level,who\n2026-01-01 12:00,1,tank #1\n2026-01-01 12:00,1,tank #2\n2026-01-01 12:00,1,\n"
+    rows = read(tmp_path, text, mapping)
+    assert [row.topic for row in rows if isinstance(row, RawMessage)] == ["quarterline/v1/d-1/readings"]
+    assert "s.csv:3: sensor: 'tank #2' is no sensor id" in str(rows[1])
+    assert "s.csv:4: sensor: '' is no sensor id" in str(rows[2])
+
+
+# ---- whatever stands in a file -----------------------------------------------------------------------
+
+cells = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(
+        [
+            "2026-01-01 12:00",
+            "2025-11-02 01:30",
+            "0001-01-01 00:00",
+            "9999-12-31 23:59",
+            "1e99",
+            "12.5",
+            "#-1",
+            '"',
+        ]
+    ),
+)
+
+
+@given(st.lists(st.lists(cells, max_size=4).map(",".join), max_size=12))
+def test_any_row_is_a_message_or_an_error_with_its_line(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("fuzz")
+    text = "\n".join(["when,level", *lines]).encode("utf-8", "replace")
+    (folder / "m.toml").write_text(GOOD)
+    (folder / "s.csv").write_bytes(text)
+    rows = list(read_series(folder / "s.csv", load_mapping(folder / "m.toml")))
+    physical = re.split("\r\n|\r|\n", text.decode())[1:]
+    assert len(rows) == sum(1 for line in physical if line.strip())
+    for row in rows:
+        if isinstance(row, RawMessage):
+            assert set(json.loads(row.payload)) <= {"time", "surface_cm"}
+        else:
+            assert re.match(r".*s\.csv:\d+: ", str(row))
+
+
+values = st.recursive(
+    st.one_of(st.booleans(), st.integers(-(10**6), 10**6), st.floats(), st.text(max_size=6)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@given(
+    st.sampled_from(
+        ["time", "sensor", "fields", "received", "delimiter", "encoding", "decimal", "strip", "skip_lines"]
+    ),
+    st.one_of(
+        st.none(), st.sampled_from(["columns", "format", "zone", "id", "column", "quantity", "unit", "scale"])
+    ),
+    values,
+)
+def test_any_mapping_is_one_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, key: str, inner: str | None, value: object
+) -> None:
+    document = tomlkit.parse(GOOD).unwrap()
+    if inner is None:
+        document[key] = value
+    elif isinstance(document.get(key), list):
+        document[key][0][inner] = value
+    else:
+        document[key] = {**(document.get(key) or {}), inner: value}
+    folder = tmp_path_factory.mktemp("fuzz")
+    (folder / "m.toml").write_text(tomlkit.dumps(document), encoding="utf-8")
+    (folder / "s.csv").write_text("when,level\n2026-01-01 12:00,1\n", encoding="utf-8")
+    said = None
+    try:
+        rows = list(read_series(folder / "s.csv", load_mapping(folder / "m.toml")))
+        assert len(rows) <= 2
+    except SeriesError as error:
+        said = str(error)
+    assert said is None or said.startswith(str(folder))

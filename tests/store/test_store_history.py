@@ -78,6 +78,13 @@ def test_quantities_of_one_time_complete_each_other(store: Store, item: Make) ->
     assert store.history.totals().stored == 3
 
 
+def test_a_completed_row_keeps_the_latest_reception_whichever_came_last(store: Store, item: Make) -> None:
+    commit(store, item(received_us=90))
+    (row,) = commit(store, item(values={"inlet_c": 40.0}, received_us=70)).stored
+    assert row == rows(store)[0]
+    assert row.received_us == 90
+
+
 def test_a_conflict_is_quarantined_whole_and_names_the_field(store: Store, item: Make) -> None:
     commit(store, item())
     raw = b'{"surface_m": 1.3, "inlet_c": 40}'

@@ -238,29 +238,15 @@ def test_a_wrong_password_is_named(
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.mosquitto
 def test_tls_with_a_ca_file(
-    mosquitto_broker: Callable[..., object], session: Callable[..., Session], tmp_path: Path
+    mosquitto_broker: Callable[..., object], session: Callable[..., Session], certificates: Path
 ) -> None:
-    make_certificate(tmp_path)
-    lines = [f"certfile {tmp_path}/server.pem", f"keyfile {tmp_path}/server.key"]
+    lines = [f"certfile {certificates}/server.pem", f"keyfile {certificates}/server.key"]
     port = mosquitto_broker(lines).port  # type: ignore[attr-defined]
-    good = session(port, host="localhost", tls=True, ca_file=tmp_path / "ca.pem")
+    good = session(port, host="localhost", tls=True, ca_file=certificates / "ca.pem")
     assert good.status().protocol == "5"
     good.stop()
     bad = session(port, wait=False, host="localhost", tls=True)
     until(lambda: "check mqtt.ca_file" in bad.ready()[1], "the reason")
-
-
-def make_certificate(folder: Path) -> None:
-    def openssl(*words: str) -> None:
-        subprocess.run(["openssl", *words], check=True, cwd=folder, capture_output=True)
-
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", "ca.key", "-out", "ca.pem",
-            "-subj", "/CN=test authority", "-addext", "keyUsage=critical,keyCertSign")  # fmt: skip
-    openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "server.key", "-out", "server.csr",
-            "-subj", "/CN=localhost")  # fmt: skip
-    (folder / "extensions").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-            "-days", "2", "-out", "server.pem", "-extfile", "extensions")  # fmt: skip
 
 
 def test_a_missing_broker_is_named_and_found_when_it_comes(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,6 +112,49 @@ def test_an_error_names_file_and_key(tmp_path: Path, text: str, key: str) -> Non
     assert caught.value.key == key
     assert caught.value.file == str(tmp_path / "p.toml")
     assert str(caught.value).startswith(f"{tmp_path / 'p.toml'}: {key}: ")
+
+
+def test_an_unknown_key_says_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match=r"fields\[0\]\.sentinel: unknown key; did you mean sentinels\?"):
+        load(tmp_path, f'id = "mine"\n{FIELD}unit = "mm"\nsentinel = [1]')
+
+
+values = st.recursive(
+    st.one_of(st.booleans(), st.integers(-(10**6), 10**6), st.floats(), st.text(max_size=6)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@given(
+    st.sampled_from(["id", "title", "device", "units", "fields", "other"]),
+    st.sampled_from(["", "path", "quantity", "unit", "scale", "sentinels", "levels", "pitch_mm", "tank"]),
+    values,
+)
+def test_any_file_is_a_profile_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, key: str, inner: str, value: object
+) -> None:
+    document: dict[str, Any] = {
+        "id": "mine",
+        "fields": [{"path": "a", "quantity": "distance", "unit": "mm"}],
+        "device": {"levels": {"air": 0, "fog": 1, "water": 2}},
+    }
+    if not inner:
+        document[key] = value
+    elif key == "fields":
+        document[key][0][inner] = value
+    else:
+        document[key] = {inner: value}
+    file = tmp_path_factory.mktemp("fuzz") / "p.toml"
+    file.write_text(tomlkit.dumps(document), encoding="utf-8")
+    said = None
+    try:
+        assert load_profiles([file])
+    except ProfileError as error:
+        said = str(error)
+    assert said is None or said.startswith(f"{file}: ")
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ class Core:
         self.store = store
         self.rules = rules
         self.desk = Desk(store, written)
-        self._new: list[StoredReading] = []
+        self._new: dict[tuple[str, int], StoredReading] = {}  # a completed row stands for its parts
         self._touched: set[str] = set()
         self._latest: dict[str, Assessment] = {}
         self._contacts: dict[str, int] = store.history.contacts()
@@ -119,7 +119,7 @@ class Core:
         return result
 
     def _heard(self, result: CommitResult, window: IngestWindow) -> None:
-        self._new.extend(result.stored)
+        self._new.update({(r.sensor, r.time_us): r for r in result.stored})
         for sensor, at_us in window.contacts:
             self._contacts[sensor] = max(at_us, self._contacts.get(sensor, 0))
 
@@ -152,15 +152,16 @@ class Core:
             sensors=tuple(self._sensors_of.get(interceptor, ())),
             ordinance=self.rules.ordinances[site.ordinance],
             assessment=self._latest.get(interceptor),
-            alerts=tuple(folder.alerts.values()),
+            # in an order of their own, not that of arrival: a restart loads them in another
+            alerts=tuple(sorted(folder.alerts.values(), key=lambda a: (a.since_us, a.id))),
             order=folder.open_order,
-            orders=tuple(folder.orders.values()),
-            pump_outs=tuple(folder.pump_outs.values()),
-            manifests=tuple(folder.manifests.values()),
-            core_samples=tuple(folder.core_samples.values()),
-            hot_discharges=tuple(folder.hot_discharges.values()),
-            decisions=tuple(folder.decisions.values()),
-            proposals=tuple(folder.proposals.values()),
+            orders=tuple(sorted(folder.orders.values(), key=lambda o: (o.opened_us, o.id))),
+            pump_outs=tuple(sorted(folder.pump_outs.values(), key=lambda p: (p.start_us, p.id))),
+            manifests=tuple(sorted(folder.manifests.values(), key=lambda m: (m.pumped_us, m.id))),
+            core_samples=tuple(sorted(folder.core_samples.values(), key=lambda c: (c.sampled_us, c.id))),
+            hot_discharges=tuple(sorted(folder.hot_discharges.values(), key=lambda h: (h.start_us, h.id))),
+            decisions=tuple(sorted(folder.decisions.values(), key=lambda d: (d.decided_us, d.id))),
+            proposals=tuple(sorted(folder.proposals.values(), key=lambda p: (p.at_us, p.id))),
             haulers=self._haulers,
             contacts={
                 s.id: self._contacts[s.id]
@@ -193,14 +194,14 @@ class Core:
         return instant if instant <= to_us else None
 
     def _decide_at(self, instant_us: int) -> None:
-        new, self._new = self._new, []
+        new, self._new = self._new, {}
         before = self._estimates.mark()
         try:
             with self.desk.transaction():
-                self._decide_inside(instant_us, new)
+                self._decide_inside(instant_us, list(new.values()))
                 self.store.ledger.set_meta(LAST_INSTANT, str(instant_us))
         except BaseException:
-            self._new = new + self._new
+            self._new = {**new, **self._new}
             self._estimates.back_to(before)
             raise
         self._touched.clear()
@@ -321,7 +322,7 @@ class Core:
         for one in self._estimates.assess(self._last_us / 1e6):
             self._latest[one.interceptor] = one
         for chunk in self.store.history.scan(received_since_us=self._last_us, received_before_us=2**62):
-            self._new.extend(chunk)
+            self._new.update({(r.sensor, r.time_us): r for r in chunk})
 
     def _stored_version(self) -> tuple[int, str | None]:
         """Grows with every change of the fleet, and with every import into the history beside the service."""

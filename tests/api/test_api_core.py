@@ -150,6 +150,43 @@ def test_a_restart_goes_on_where_it_stopped(opened: Callable[[str], Store], rule
         assert journal(one, kind) == journal(other, kind)
 
 
+def test_two_messages_that_complete_one_reading_are_one_reading_to_the_estimate(
+    opened: Callable[[str], Store], rules: Rules
+) -> None:
+    whole = [reading(T0 + k * 15 * MINUTE, fog_bottom_mm=1100 - k / 10) for k in range(100)]
+    halves = []
+    for one in whole:
+        body = json.loads(one.payload)
+        first = {name: body[name] for name in ("time", "surface_mm")}
+        second = {name: body[name] for name in ("time", "fog_bottom_mm", "solids_top_mm")}
+        for part, later in ((first, 0), (second, MINUTE)):
+            halves.append(RawMessage(one.topic, json.dumps(part).encode(), one.received_us + later))
+    one_piece, in_parts = opened("whole"), opened("parts")
+    Core(one_piece, rules, start_us=T0).accept(whole, T0 + 2 * DAY)
+    Core(in_parts, rules, start_us=T0).accept([halves[0]], halves[0].received_us)
+    core = Core(in_parts, rules, start_us=T0)
+    for one in halves[1:]:  # a commit each: the parts come in windows of their own
+        core.accept([one], one.received_us)
+    core.advance(T0 + 2 * DAY)
+    assert journal(one_piece, "assessment")
+    assert journal(in_parts, "assessment")[-1] == journal(one_piece, "assessment")[-1]
+
+
+def test_a_situation_is_the_same_after_a_restart(opened: Callable[[str], Store], rules: Rules) -> None:
+    store = opened("a")
+    core = Core(store, rules, start_us=T0)
+    core.accept([reading(T0 + MINUTE)], T0 + 4 * DAY)
+    with core.desk.transaction():
+        for n, hours in (("M-2", 30), ("M-1", 50), ("M-3", 10)):
+            event = manifest_event(T0 + 4 * DAY, number=n, pumped_at=f"2026-09-0{1 + hours // 24}T12:00:00Z")
+            event_command(event)(Commands(core, T0 + 4 * DAY))
+    again = Core(store, rules, start_us=T0)
+    before, after = core.situation("luigi-gi1"), again.situation("luigi-gi1")
+    assert len(before.alerts) + len(before.orders) + len(before.manifests) >= 4
+    for part in ("alerts", "order", "orders", "manifests", "pump_outs", "proposals", "contacts"):
+        assert getattr(before, part) == getattr(after, part), part
+
+
 def test_a_failed_command_leaves_nothing(opened: Callable[[str], Store], rules: Rules) -> None:
     store = opened("a")
     core = Core(store, rules, start_us=T0)

@@ -20,7 +20,8 @@ from api import tomllines
 from store.records import ApiKey
 
 PREFIX: Final = "QUARTERLINE_"
-_OUTSIDE: Final = frozenset({"QUARTERLINE_CONFIG"})  # names the file itself
+#: Variables of the command line: the one that names the file itself, and the demo's ports, which its service inherits.
+_OUTSIDE: Final = frozenset({"QUARTERLINE_CONFIG", "QUARTERLINE_DEMO_PORT", "QUARTERLINE_DEMO_MQTT_PORT"})
 _PATHS: Final = (
     ("mqtt", "password_file"),
     ("mqtt", "ca_file"),

@@ -116,3 +116,9 @@ def test_any_other_address_needs_an_admin_key_in_force(host: str) -> None:
     with pytest.raises(ConfigurationError, match="quarterline token create --role admin"):
         check_bind(settings, [reader])
     check_bind(settings, [reader, admin])
+
+
+def test_the_command_lines_own_variables_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("QUARTERLINE_CONFIG", "QUARTERLINE_DEMO_PORT", "QUARTERLINE_DEMO_MQTT_PORT"):
+        monkeypatch.setenv(name, "8100")
+    assert load_settings().http.port == 8080

@@ -100,6 +100,7 @@ class Session:
         self._short_lives = 0
         self._received = self._acknowledged = self._finished = self._sessions_lost = 0
         self._held_bytes = 0
+        self._in_flight: set[int] = set()  # packet identifiers of this connection, not yet acknowledged
         self._welcomed = False
 
     # ---- from the writer's thread --------------------------------------------------------------------
@@ -181,6 +182,7 @@ class Session:
     def _connect_once(self) -> bool:
         """One connection from CONNECT to its end; True when the next is to be tried at once."""
         self._epoch += 1
+        self._in_flight.clear()
         connection = Connection(self._settings, self._version, self._gather)
         try:
             connection.open()
@@ -274,9 +276,13 @@ class Session:
     # ---- messages ------------------------------------------------------------------------------------
 
     def _gather(self, one: Published) -> None:
+        topic, payload, mid, qos, retain, dup = one
+        if qos:
+            if mid in self._in_flight:
+                return  # NATS sends again what waits long for its commit; it is here, and is acknowledged once
+            self._in_flight.add(mid)
         if not self._gathered:
             self._gathered_at = time.monotonic()
-        topic, payload, mid, qos, retain, dup = one
         self._gathered.append(RawMessage(topic, payload, self._now_us(), retain, dup, mid, qos, self._epoch))
         self._held_bytes += len(payload)
         self._received += 1
@@ -320,6 +326,7 @@ class Session:
             mids = [one.mid for one in messages if one.qos and one.epoch == self._epoch]
             if connection is not None and mids:
                 connection.acknowledge(mids)
+                self._in_flight.difference_update(mids)
                 self._acknowledged += len(mids)
             self._finished += len(messages)
             self._held_bytes -= sum(len(one.payload) for one in messages)

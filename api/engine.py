@@ -12,9 +12,10 @@ import threading
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -121,6 +122,7 @@ class Engine:
         self._stopping = threading.Event()
         self._fault = ""
         self._held = 0
+        self._passed_us = 0  # commands up to here have had their turn
         self._look_again = 0.0
         self.bell = Bell()
         self.core = make_core(lambda entries: self.bell.ring(entries[-1].seq))
@@ -156,10 +158,11 @@ class Engine:
         """
         if threading.current_thread() is self._thread:
             raise RuntimeError("a command cannot wait for another command")
-        waiting = _Waiting(int(self._clock() * 1e6), command, Future())
         with self._lock:
             if self._stopping.is_set() or not self._thread.is_alive():
                 raise StoreError("the service is stopping")
+            # what was received before this command has been taken, whatever a stepped clock says now
+            waiting = _Waiting(max(int(self._clock() * 1e6), self._passed_us + 1), command, Future())
             self._commands.append(waiting)
         try:
             return waiting.future.result(timeout_s)  # type: ignore[no-any-return]  # a Future[Any] by nature
@@ -193,8 +196,7 @@ class Engine:
         finally:
             with self._lock:
                 self._stopping.set()
-                for waiting in self._commands:
-                    waiting.future.set_exception(StoreError("the service is stopping"))
+                _refuse(self._commands)
                 self._commands.clear()
 
     def _turn(self, window: Window | None) -> None:
@@ -206,13 +208,14 @@ class Engine:
         messages = window.messages
         self._held = len(messages)
         start = 0
-        for waiting in self._due(window.watermark_us):
+        due = self._due(window.watermark_us)
+        for place, waiting in enumerate(due):
             # an event comes before a message of the same instant
             stop = bisect_left(messages, waiting.at_us, lo=start, key=lambda m: m.received_us)
             if not self._take(messages[start:stop]) or not self._patiently(
                 lambda at=waiting.at_us: self.core.advance(at)  # type: ignore[misc]  # default binds the value
             ):
-                waiting.future.set_exception(StoreError("the service is stopping"))
+                _refuse(due[place:])
                 return
             start = stop
             self._execute(waiting)
@@ -222,6 +225,7 @@ class Engine:
 
     def _due(self, watermark_us: int) -> list[_Waiting]:
         with self._lock:
+            self._passed_us = max(self._passed_us, watermark_us)
             due = [w for w in self._commands if w.at_us <= watermark_us]
             self._commands = deque(w for w in self._commands if w.at_us > watermark_us)
         return sorted(due, key=lambda w: w.at_us)
@@ -237,7 +241,8 @@ class Engine:
 
             if not self._patiently(span):
                 return False
-            self._record_messages(messages[begin:start])
+            if not self._record_messages(messages[begin:start]):
+                return False
         return True
 
     def _execute(self, waiting: _Waiting) -> None:
@@ -247,8 +252,8 @@ class Engine:
             with self.core.desk.transaction():
                 result = waiting.run(Commands(self.core, waiting.at_us))
         except Exception as error:
-            self.core.registry_changed()  # what was rolled back may have been read already
             waiting.future.set_exception(error)
+            self._patiently(self.core.registry_changed)  # what was rolled back may have been read already
         else:
             waiting.future.set_result(result)
 
@@ -273,9 +278,43 @@ class Engine:
                 self._fault = ""
                 return True
 
-    def _record_messages(self, messages: Sequence[RawMessage]) -> None:
-        if self._record is None or not messages:
-            return
-        with self._record.open("ab") as file:
+    def _record_messages(self, messages: Sequence[RawMessage]) -> bool:
+        """Append to the record, as patiently as to the store: a replay must not miss what was committed."""
+        record = self._record
+        if record is None or not messages:
+            return True
+        return self._patiently(lambda: _append(record, messages))
+
+
+def _refuse(commands: Iterable[_Waiting]) -> None:
+    for waiting in commands:
+        if waiting.future.set_running_or_notify_cancel():  # else nobody waits for it any more
+            waiting.future.set_exception(StoreError("the service is stopping"))
+
+
+def _append(record: Path, messages: Sequence[RawMessage]) -> None:
+    """All of the messages, or none.
+
+    Raises
+    ------
+    StoreError
+        The file cannot be written.
+    """
+    try:
+        with record.open("ab", buffering=0) as file:
+            size = file.tell()
+            lines = BytesIO()
             for message in messages:
-                write_message(file, message)
+                write_message(lines, message)
+            rest = memoryview(lines.getvalue())
+            try:
+                while rest:
+                    rest = rest[file.write(rest) :]
+            except OSError:
+                file.truncate(size)
+                raise
+    except OSError as error:
+        raise StoreError(
+            f"the record {record} cannot be written ({error.strerror}): make room, "
+            "or take record out of the configuration"
+        ) from error

@@ -7,6 +7,8 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from api.work import put_fleet
 from ingest.message import RawMessage
 from ingest.session import Window
 from store import open_store
-from store.ports import StoreError
+from store.ports import StoreError, StoreFull
 from store.sql import SqlStore
 
 T0 = 1_788_246_000_000_000  # 2026-09-01T07:00:00Z
@@ -115,15 +117,51 @@ def test_a_window_is_acknowledged_after_its_commit(engine: tuple[Engine, Script,
     assert all(ok for ok, _ in one.readiness().values())
 
 
-def test_a_full_disk_stops_acknowledging_and_nothing_is_lost_or_doubled(
-    engine: tuple[Engine, Script, SqlStore],
-) -> None:
-    one, script, store = engine
+def fill(store: SqlStore) -> None:
     with store.transaction():
         raw = store.raw(store.writer)
         pages = raw.execute("PRAGMA page_count").fetchone()[0]
         raw.execute(f"PRAGMA max_page_count = {pages}")
-    window = Window(tuple(reading(k, profile=[0.5] * 200) for k in range(1, 800)), T0 + 800 * SECOND)
+
+
+def make_room(store: SqlStore) -> None:
+    with store.transaction():
+        store.raw(store.writer).execute("PRAGMA max_page_count = 1000000")
+
+
+def many() -> Window:
+    """More than fits into a store that is full."""
+    return Window(tuple(reading(k, profile=[0.5] * 200) for k in range(1, 800)), T0 + 800 * SECOND)
+
+
+class Asked:
+    """Commands submitted from a thread each; what they return or raise."""
+
+    def __init__(self, one: Engine) -> None:
+        self._one = one
+
+    def ask(self, command: Callable[[Commands], Any], timeout_s: float = 30.0) -> Future[Any]:
+        """Submit one and return when it waits for its turn."""
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(self._one.submit(command, timeout_s))
+            except Exception as error:
+                future.set_exception(error)
+
+        before = len(self._one._commands)
+        threading.Thread(target=run, daemon=True).start()
+        until(lambda: len(self._one._commands) > before or future.done(), "the command waits")
+        return future
+
+
+def test_a_full_disk_stops_acknowledging_and_nothing_is_lost_or_doubled(
+    engine: tuple[Engine, Script, SqlStore],
+) -> None:
+    one, script, store = engine
+    fill(store)
+    window = many()
     script.windows.put(window)
     until(lambda: not one.readiness()["store"][0], "store refuses")
     assert "disk is full" in one.readiness()["store"][1]
@@ -131,8 +169,7 @@ def test_a_full_disk_stops_acknowledging_and_nothing_is_lost_or_doubled(
     assert store.history.totals().received == 0
     assert one.pending() == 799
     assert one.readiness()["writer"][0]
-    with store.transaction():
-        raw.execute("PRAGMA max_page_count = 1000000")
+    make_room(store)
     until(lambda: script.acknowledged == [window], "acknowledged once there is room")
     assert store.history.totals().stored == 799
     assert store.history.totals().duplicate == 0
@@ -143,13 +180,8 @@ def test_stopping_while_the_store_refuses_leaves_the_window_to_the_broker(
     engine: tuple[Engine, Script, SqlStore],
 ) -> None:
     one, script, store = engine
-    with store.transaction():
-        raw = store.raw(store.writer)
-        pages = raw.execute("PRAGMA page_count").fetchone()[0]
-        raw.execute(f"PRAGMA max_page_count = {pages}")
-    script.windows.put(
-        Window(tuple(reading(k, profile=[0.5] * 200) for k in range(1, 800)), T0 + 800 * SECOND)
-    )
+    fill(store)
+    script.windows.put(many())
     until(lambda: not one.readiness()["store"][0], "store refuses")
     one.stop()
     assert script.acknowledged == []
@@ -184,12 +216,124 @@ def test_a_failing_command_says_so_and_keeps_nothing(engine: tuple[Engine, Scrip
         commands.store.ledger.set_meta("half", "done")
         raise ValueError("no such thing")
 
+    failed = Asked(one).ask(fails)
     script.windows.put(Window((), T0 + 60 * SECOND))
     with pytest.raises(ValueError, match="no such thing"):
-        one.submit(fails)
+        failed.result(30)
     assert store.ledger.get_meta("half") is None
+    after = Asked(one).ask(lambda commands: commands.store.ledger.get_meta("half"))
     script.windows.put(Window((), T0 + 61 * SECOND))
-    assert one.submit(lambda commands: commands.store.ledger.get_meta("half")) is None
+    assert after.result(30) is None
+
+
+def test_a_command_without_room_says_so_and_the_writer_goes_on(
+    engine: tuple[Engine, Script, SqlStore],
+) -> None:
+    one, script, store = engine
+    fill(store)
+
+    def large(commands: Commands) -> str:
+        commands.store.ledger.set_meta("large", "x" * 1_000_000)
+        return "kept"
+
+    refused = Asked(one).ask(large)
+    script.windows.put(Window((), T0 + SECOND))
+    with pytest.raises(StoreFull, match="disk is full"):
+        refused.result(30)
+    assert store.ledger.get_meta("large") is None
+    make_room(store)
+    kept = Asked(one).ask(large)
+    script.windows.put(Window((), T0 + 2 * SECOND))
+    assert kept.result(30) == "kept"
+
+
+def test_a_command_given_up_never_runs_and_does_not_end_the_writer(
+    engine: tuple[Engine, Script, SqlStore],
+) -> None:
+    one, script, store = engine
+    fill(store)
+    script.windows.put(many())
+    until(lambda: not one.readiness()["store"][0], "store refuses")
+    ran: list[int] = []
+    with pytest.raises(StoreError, match="busy or down: the disk is full"):
+        one.submit(lambda commands: ran.append(1), timeout_s=0.1)
+    make_room(store)
+    until(lambda: len(script.acknowledged) == 1, "acknowledged")
+    script.windows.put(Window((), T0 + 900 * SECOND))
+    until(lambda: len(script.acknowledged) == 2 and not one._commands, "the command's turn is over")
+    assert ran == []
+    assert one.readiness()["writer"][0]
+
+
+def test_stopping_answers_every_command_that_waits(
+    engine: tuple[Engine, Script, SqlStore], clock: list[float]
+) -> None:
+    one, script, store = engine
+    asked = Asked(one)
+    clock[0] = T0 / 1e6 + 1000
+    with pytest.raises(StoreError, match="no answer in time"):
+        one.submit(lambda commands: 0, timeout_s=0.05)  # given up, and still in line
+    waiting = [asked.ask(lambda commands: 1) for _ in range(3)]
+    fill(store)
+    script.windows.put(replace(many(), watermark_us=T0 + 1001 * SECOND))
+    until(lambda: not one.readiness()["store"][0], "store refuses")
+    clock[0] += 100
+    waiting += [asked.ask(lambda commands: 2) for _ in range(2)]
+    one.stop()
+    for future in waiting:
+        with pytest.raises(StoreError, match="stopping"):
+            future.result(5)
+    assert script.acknowledged == []
+
+
+def test_a_clock_set_back_brings_no_command_before_what_was_taken(
+    engine: tuple[Engine, Script, SqlStore], clock: list[float]
+) -> None:
+    one, script, _ = engine
+    script.windows.put(Window((reading(50),), T0 + 60 * SECOND))
+    until(lambda: len(script.acknowledged) == 1, "taken")
+    clock[0] = T0 / 1e6 + 30
+    asked = Asked(one).ask(lambda commands: (commands.now_us, commands.store.history.totals().stored))
+    script.windows.put(Window((reading(61),), T0 + 61 * SECOND))
+    now_us, stored = asked.result(30)
+    assert T0 + 60 * SECOND < now_us <= T0 + 61 * SECOND
+    assert stored == 1
+
+
+def test_a_record_that_cannot_be_written_holds_the_acknowledgement(tmp_path: Path, rules: Rules) -> None:
+    store = open_store(tmp_path / "data")
+    assert isinstance(store, SqlStore)
+    put_fleet(store, parse_fleet(FLEET, "f", Known(rules.ordinances, rules.profiles, lambda *_: None)))
+    script, record = Script(), tmp_path / "not yet" / "messages.jsonl"
+    one = Engine(
+        lambda written: Core(store, rules, start_us=T0, written=written),
+        script,
+        lambda: T0 / 1e6,
+        record=record,
+    )
+    one.start()
+    script.windows.put(Window((reading(1), reading(2)), T0 + 3 * SECOND))
+    until(lambda: not one.readiness()["store"][0], "refused")
+    assert "messages.jsonl cannot be written (No such file" in one.readiness()["store"][1]
+    assert one.readiness()["writer"][0]
+    assert script.acknowledged == []
+    record.parent.mkdir()
+    until(lambda: len(script.acknowledged) == 1, "acknowledged")
+    one.stop()
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    assert [line["received_at"] for line in lines] == ["2026-09-01T07:00:01Z", "2026-09-01T07:00:02Z"]
+    assert store.history.totals().stored == 2
+    store.close()
+
+
+def test_without_a_broker_the_clock_alone_brings_commands_their_turn(tmp_path: Path) -> None:
+    with running(Settings(data_dir=tmp_path / "data", mqtt={"enabled": False})) as service:
+        assert service.readiness()["mqtt"] == (True, "no broker configured")
+        first = service.submit(lambda commands: commands.now_us)
+        second = service.submit(lambda commands: commands.now_us)
+    assert first < second
+    with pytest.raises(StoreError, match="stopping"):
+        service.submit(lambda commands: commands.now_us)
 
 
 def test_a_missing_broker_is_named_and_waited_for(tmp_path: Path, free_port: Callable[[], int]) -> None:

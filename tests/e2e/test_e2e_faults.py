@@ -8,161 +8,19 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-import httpx
-import paho.mqtt.client as paho
 import pytest
+from processes import OUTCOMES, READINGS, Publisher, Service, until
 
-from api.service import Fleet
-from api.work import put_fleet
 from ingest.broker import EmbeddedBroker
 from store import open_store
-from store.records import Interceptor, Sensor, Site
 
 T0_S = 1_767_225_600  # 2026-01-01T00:00:00Z
-OUTCOMES = ("stored", "duplicate", "quarantined", "retained", "heartbeat")
-READINGS = "quarterline/v1/d-1/readings"
-MIB = 1024 * 1024
-
-
-def until(condition: Callable[[], bool], what: str, limit_s: float = 60.0) -> None:
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, f"never: {what}"
-        time.sleep(0.02)  # between two looks
-
-
-class Service:
-    """`quarterline serve` as a process; every look at its counters checks that they add up."""
-
-    def __init__(self, folder: Path, data: Path, mqtt_port: int, http_port: int) -> None:
-        self.data = data
-        self._log = folder / "service.log"
-        self._config = folder / "quarterline.toml"
-        self._config.write_text(
-            f'data_dir = "{data}"\n[mqtt]\nport = {mqtt_port}\n[http]\nport = {http_port}\n',
-            encoding="utf-8",
-        )
-        self._http = httpx.Client(base_url=f"http://127.0.0.1:{http_port}", timeout=10)
-        self.child: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            self.child = subprocess.Popen(
-                [sys.executable, "-m", "api", "serve", "--config", str(self._config)], stdout=log, stderr=log
-            )
-        until(self._answers, "an answer to /healthz")
-
-    def _answers(self) -> bool:
-        assert self.alive(), self._log.read_text()[-2000:]
-        with suppress(httpx.HTTPError):
-            return self._http.get("/healthz").status_code == 200
-        return False
-
-    def alive(self) -> bool:
-        return self.child is not None and self.child.poll() is None
-
-    def readiness(self) -> tuple[int, dict[str, str]]:
-        """Status of /readyz, and of each part that is not well the reason."""
-        answer = self._http.get("/readyz")
-        parts = answer.json()["parts"]
-        return answer.status_code, {name: one["detail"] for name, one in parts.items() if not one["ok"]}
-
-    def ready(self) -> bool:
-        return self.readiness() == (200, {})
-
-    def counters(self) -> dict[str, int]:
-        text = self._http.get("/metrics").text
-        found = {
-            outcome or name: int(value)
-            for name, outcome, value in re.findall(
-                r'^quarterline_items_(\w+?)(?:\{outcome="(\w+)"\})? (\d+)$', text, re.MULTILINE
-            )
-        }
-        assert found["received_total"] == sum(found[one] for one in OUTCOMES) + found["pending"], text
-        return found
-
-    def end(self, how: signal.Signals) -> None:
-        if self.child is not None and self.alive():
-            self.child.send_signal(how)
-            self.child.wait(60)
-
-    def close(self) -> None:
-        self.end(signal.SIGKILL)
-        self._http.close()
-
-
-@pytest.fixture
-def make_service(tmp_path: Path, free_port: Callable[[], int]) -> Iterator[Callable[..., Service]]:
-    """A service of one sensor, d-1, not yet started."""
-    made: list[Service] = []
-
-    def make(mqtt_port: int, data: Path = tmp_path / "data") -> Service:
-        with_fleet(data)
-        made.append(Service(tmp_path, data, mqtt_port, free_port()))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
-
-
-def with_fleet(data: Path) -> None:
-    store = open_store(data)
-    put_fleet(
-        store,
-        Fleet(
-            sites=(Site("s", "S", "sierra-madre", "America/Los_Angeles"),),
-            interceptors=(Interceptor("i", "s", "gravity", 1.2, 1.2),),
-            sensors=(Sensor("d-1", "i"),),
-        ),
-    )
-    store.close()
-
-
-@pytest.fixture
-def embedded(tmp_path: Path, free_port: Callable[[], int]) -> Iterator[EmbeddedBroker]:
-    broker = EmbeddedBroker(tmp_path / "broker", free_port())
-    broker.start()
-    yield broker
-    broker.stop()
-
-
-class Publisher:
-    """A sensor's client; what it publishes counts as sent once the broker has acknowledged it."""
-
-    def __init__(self, port: int) -> None:
-        self._client = paho.Client(paho.CallbackAPIVersion.VERSION2)
-        self._client.connect("127.0.0.1", port)
-        self._client.loop_start()
-
-    def send(self, *payloads: bytes, topic: str = READINGS, retain: bool = False) -> None:
-        for info in [self._client.publish(topic, one, qos=1, retain=retain) for one in payloads]:
-            info.wait_for_publish(30)
-            assert info.is_published()
-
-    def close(self) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
-
-
-@pytest.fixture
-def publisher() -> Iterator[Callable[[int], Publisher]]:
-    opened: list[Publisher] = []
-
-    def make(port: int) -> Publisher:
-        opened.append(Publisher(port))
-        return opened[-1]
-
-    yield make
-    for one in opened:
-        one.close()
 
 
 # ---- no room -----------------------------------------------------------------------------------------

@@ -76,24 +76,30 @@ class TankState:
 
 @dataclass(frozen=True, slots=True)
 class Depths:
-    """Latent layers at one instant [m]: ``fog`` and ``solids`` of shape (n, 2), the others (n,)."""
+    """Latent layers at one instant [m]: ``fog`` and ``solids`` of shape (n, 2), the others (n,).
+
+    ``wet`` (n, 2) is the share of bound water in the grease, by volume.
+    """
 
     fog: Floats
     solids: Floats
     level: Floats
     head: Floats
     tank_c: Floats
+    wet: Floats
 
 
 def depths(tanks: Tanks, state: TankState) -> Depths:
     """Layer thicknesses of every compartment [m]; 0 in a compartment that is not there."""
     area = np.where(tanks.area_m2 > 0.0, tanks.area_m2, 1.0)
+    thick = state.grease_m3 + state.bound_m3
     return Depths(
-        (state.grease_m3 + state.bound_m3) / area,
+        thick / area,
         state.sludge_m3 / area,
         state.level_m.copy(),
         state.head_m.copy(),
         state.tank_c.copy(),
+        state.bound_m3 / np.where(thick > 0.0, thick, 1.0),
     )
 
 

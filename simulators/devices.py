@@ -11,7 +11,8 @@ import numpy as np
 
 from simulators.interceptor import Depths as Layers
 from simulators.kitchen import SLOT_S, Floats
-from simulators.plan import CityPlan, SensorPlan
+from simulators.mounting import SensorPlan
+from simulators.plan import CityPlan
 from simulators.probe import Probes, Pulse
 from simulators.sensor import Depths, Device, Echoes, Interfaces, Principle, Rods, View
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Final
 
-from simulators.plan import CityPlan, HaulerPlan, InterceptorPlan, SensorPlan, SitePlan
+from simulators.mounting import SensorPlan
+from simulators.plan import CityPlan, HaulerPlan, InterceptorPlan, SitePlan
 from simulators.sensor import MEDIA, Principle
 
 STEP_S: Final = 900

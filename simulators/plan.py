@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -10,6 +11,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from simulators.kitchen import KINDS, KitchenKind
+from simulators.mounting import SensorPlan, checked_mix, draw_mixed, draw_usual
 from simulators.sensor import Principle
 
 ZONE: Final = "America/Los_Angeles"
@@ -17,6 +19,10 @@ GALLON_L: Final = 3.785411784
 ORDINANCES: Final = ("inglewood", "sierra-madre")
 CENTRES: Final = {"inglewood": (33.9617, -118.3531), "sierra-madre": (34.1617, -118.0528)}
 LIAR: Final = "swift"
+GREASE_KG_M3: Final = (
+    915.0,
+    12.0,
+)  # mean and spread between kitchens: lard 875, vegetable oil 920, water in it
 SIZES: Final = ((750, 1067), (1000, 1220), (1000, 1220), (1250, 1270), (1500, 1370), (2000, 1524))
 FIRST_NAMES: Final = (
     "Alma", "Bao", "Carmen", "Dario", "Elena", "Farid", "Grace", "Hiro", "Ines", "Jonas", "Kiri", "Luigi",
@@ -71,24 +77,7 @@ class InterceptorPlan:
     share: float
     load: float
     purges_a_day: float
-
-
-@dataclass(frozen=True, slots=True)
-class SensorPlan:
-    """One sensor in compartment 1 of interceptor ``interceptor``."""
-
-    id: str
-    interceptor: int
-    principle: Principle
-    phase_s: float  # from the start of each step to its message
-    in_motion_s: float | None  # cadence while the liquid moves; None: it keeps its own
-    tau_s: float | None  # None: no inlet probe
-    pitch_mm: float = 0.0
-    first_mm: float = 0.0
-    electrodes: int = 0
-    mount_height_mm: float = 0.0
-    sonar_height_mm: float = 0.0
-    min_layer_mm: float = 0.0
+    grease_kg_m3: float | None = None  # None: nobody asks how far its grease stands above the outlet
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +104,27 @@ class CityPlan:
     timezone: str = ZONE
 
 
-def draw_plan(rng: np.random.Generator, count: int, start_s: float) -> CityPlan:
+def draw_plan(
+    rng: np.random.Generator,
+    count: int,
+    start_s: float,
+    principles: Mapping[Principle, float] | None = None,
+) -> CityPlan:
     """Draw a city of ``count`` interceptors (at least 1) that starts at ``start_s`` [s since the epoch].
 
     Four interceptors stand at three sites. Most sensors are 50 mm electrode rods; two-interface devices,
-    device-computed depths and sonars follow.
+    device-computed depths and sonars follow. ``principles`` gives weights instead; each sensor then has
+    limits, resolution and lags of its own, and each interceptor a density of its grease, whose floating part
+    stands above the outlet. Sites and interceptors are the same with every mix.
 
     Raises
     ------
     ValueError
-        ``count`` is below 1.
+        ``count`` is below 1; a weight is negative or no number, or none is above 0.
     """
     if count < 1:
         raise ValueError(f"count: a city has at least 1 interceptor, not {count}")
+    mix = None if principles is None else checked_mix(principles)
     sites = _draw_sites(rng, -(-count * 3 // 4))
     homes = np.sort(np.concatenate([np.arange(len(sites)), np.arange(count - len(sites)) * 3 % len(sites)]))
     loads = [float(np.exp(rng.normal(0.0, KINDS[site.kitchen].spread))) for site in sites]
@@ -136,7 +133,13 @@ def draw_plan(rng: np.random.Generator, count: int, start_s: float) -> CityPlan:
         twins = int((homes == home).sum())
         twin = int((homes[:index] == home).sum())
         interceptors.append(_draw_interceptor(rng, sites[home], home, twin, twins, index, loads[home]))
-    sensors = [_draw_sensor(rng, index, plan) for index, plan in enumerate(interceptors)]
+    if mix is None:
+        sensors = [draw_usual(rng, index, plan.base_depth_mm) for index, plan in enumerate(interceptors)]
+    else:
+        interceptors = [
+            replace(plan, grease_kg_m3=round(float(rng.normal(*GREASE_KG_M3)), 1)) for plan in interceptors
+        ]
+        sensors = draw_mixed(rng, [plan.base_depth_mm for plan in interceptors], mix)
     today = datetime.fromtimestamp(start_s, ZoneInfo(ZONE)).date()
     return CityPlan(tuple(sites), tuple(interceptors), tuple(sensors), _haulers(today))
 
@@ -194,28 +197,6 @@ def _draw_interceptor(
         share=1.0 / twins,
         load=load,
         purges_a_day=float(rng.uniform(0.05, 0.35)) if purging else 0.0,
-    )
-
-
-def _draw_sensor(rng: np.random.Generator, index: int, home: InterceptorPlan) -> SensorPlan:
-    cycle = (Principle.ROD,) * 6 + (Principle.INTERFACES,) * 2 + (Principle.DEPTHS, Principle.ECHO)
-    principle = cycle[(index * 7) % len(cycle)]
-    pitch = 25.0 if home.base_depth_mm < 800.0 else 50.0
-    tau = float(np.round(rng.uniform(4.0, 35.0), 1))
-    moving = rng.random() < 0.5
-    return SensorPlan(
-        id=f"gi-{1001 + index}",
-        interceptor=index,
-        principle=principle,
-        phase_s=float(rng.integers(20, 880)),
-        in_motion_s=300.0 if moving else None,
-        tau_s=tau if rng.random() < 0.9 else None,
-        pitch_mm=pitch if principle is Principle.ROD else 0.0,
-        first_mm=pitch / 2 if principle is Principle.ROD else 0.0,
-        electrodes=int((home.base_depth_mm + 180.0) // pitch) if principle is Principle.ROD else 0,
-        mount_height_mm=home.base_depth_mm + 400.0,
-        sonar_height_mm=round(0.55 * home.base_depth_mm) if principle is Principle.ECHO else 0.0,
-        min_layer_mm=0.0 if principle is Principle.ROD else float(rng.choice((10.0, 15.0, 20.0))),
     )
 
 

@@ -32,7 +32,19 @@ class Principle(StrEnum):
     ROD = "rod"
     INTERFACES = "interfaces"
     DEPTHS = "depths"
-    ECHO = "echo"
+    ECHO = "echo"  # a sonar that looks up and down, and an air-gap ranger
+    CAPACITANCE = "capacitance"
+    THERMISTOR = "thermistor"
+    SONAR_UP = "sonar_up"
+    SONAR_DOWN = "sonar_down"
+    AIR_GAP = "air_gap"
+    OPTICAL = "optical"
+    PRESSURE = "pressure"
+    PRESSURE_SURFACE = "pressure_surface"
+    RADAR = "radar"
+
+
+PROFILES: Final = frozenset({Principle.ROD, Principle.CAPACITANCE, Principle.THERMISTOR})
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,12 @@ class Connection:
         while True:
             for first, body in wire.publishes():
                 self._take(read_publish(first, body, mqtt_5=self._mqtt_5))
+            if wire.huge():
+                passed = wire.skim(mqtt_5=self._mqtt_5)
+                if passed is None:
+                    return
+                self._take(passed)
+                continue
             if not wire.other():
                 return
             if self._client.loop_read() is not MQTTErrorCode.MQTT_ERR_SUCCESS or self._wire() is not wire:

@@ -12,6 +12,7 @@ from ingest.envelope import Uplink
 from ingest.limits import check, parse, split
 from ingest.message import RawMessage
 from ingest.native import Element, Table
+from ingest.pace import Limits, Pace
 from ingest.profile import NATIVE, DeviceProfile
 from ingest.refused import Refused, shown
 from ingest.window import NearMisses, Window
@@ -59,9 +60,26 @@ class Decoder:
 
     Whose a message is, the topic says (for The Things Stack the DevEUI in the envelope of that topic); ids
     compare without case. Nothing a message contains makes :meth:`decode` raise.
+
+    Parameters
+    ----------
+    limits
+        How large a message may be.
+    pace
+        How fast a sensor may send; None where nobody is in a hurry, as in an import.
     """
 
-    def __init__(self, sensors: Mapping[str, Sensor], profiles: Mapping[str, DeviceProfile]) -> None:
+    def __init__(
+        self,
+        sensors: Mapping[str, Sensor],
+        profiles: Mapping[str, DeviceProfile],
+        *,
+        limits: Limits | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        self._taken: dict[str, int] = {}
+        self._most = (limits or Limits()).message_bytes
+        self._pace = pace
         tables: dict[str, Table] = {}
         self._devices: dict[str, _Device] = {}
         for sensor in sensors.values():
@@ -88,7 +106,16 @@ class Decoder:
                 self._one(route, message, window)
             except Refused as refused:
                 window.quarantine(message, message.payload, refused, route.named, route.profile_id)
-        return window.close(len(messages))
+                if refused.reason == "rate" and route.device is not None:
+                    window.heard(route.device.id, message.received_us)
+        self._taken = window.paces
+        return window.close(len(messages), messages[-1].received_us if messages else 0)
+
+    def keep(self) -> None:
+        """The last window is committed: what its messages took of the sensors' pace is gone."""
+        if self._pace is not None:
+            self._pace.keep(self._taken)
+        self._taken = {}
 
     def _route(self, topic: str) -> _Route:
         route = _parse_topic(topic, self._devices)
@@ -102,13 +129,15 @@ class Decoder:
             return
         device = route.device
         if device is None:
-            _stranger(route, message, window)
+            _stranger(route, message, window, self._most)
             return
+        if self._pace is not None:
+            self._pace.take(window.paces, device.id, message.received_us)
         if route.kind == "status":
             _status(device, message, window)
             return
         window.heard(device.id, message.received_us)
-        check(message.payload)
+        check(message.payload, size=message.size, most=self._most)
         _refuse_without_profile(device)
         if route.kind == "chirpstack":
             uplink = chirpstack.read(parse(message.payload), device.id, route.event)
@@ -120,7 +149,7 @@ class Decoder:
             _take(device, element, message, window)
 
     def _things_stack(self, route: _Route, message: RawMessage, window: Window) -> None:
-        check(message.payload)
+        check(message.payload, size=message.size, most=self._most)
         document = parse(message.payload)
         identity = tts.sensor_of(document, route.name)
         device = self._devices.get(identity)
@@ -128,6 +157,8 @@ class Decoder:
             window.quarantine(message, message.payload, _unknown(identity), identity, None)
             return
         try:
+            if self._pace is not None:
+                self._pace.take(window.paces, device.id, message.received_us)
             _refuse_without_profile(device)
             uplink = tts.read(document, route.event)
             window.heard(device.id, message.received_us)
@@ -173,14 +204,14 @@ def _status(device: _Device, message: RawMessage, window: Window) -> None:
         window.heard(device.id, message.received_us)
 
 
-def _stranger(route: _Route, message: RawMessage, window: Window) -> None:
+def _stranger(route: _Route, message: RawMessage, window: Window, most: int) -> None:
     """A topic of nobody: kept whole, an array by its elements, so that nothing is cut off."""
     if not route.kind:
         raise Refused("topic", f"{shown(message.topic)}: a topic nobody here reads; expected {_TOPICS}")
     refused = _unknown(route.name)
     elements: list[bytes] = []
     if route.kind == "readings" and message.payload.lstrip()[:1] == b"[":
-        check(message.payload)
+        check(message.payload, size=message.size, most=most)
         elements = split(message.payload)
     for payload in elements or [message.payload]:
         window.quarantine(message, payload, refused, route.named, None)

@@ -24,17 +24,18 @@ _decode: Final = msgspec.json.Decoder().decode
 _split: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-def check(payload: bytes) -> None:
-    """Refuse a payload that is empty, larger than 256 KiB or nested deeper than 16 levels.
+def check(payload: bytes, *, size: int = 0, most: int = MAX_BYTES) -> None:
+    """Refuse a payload that is larger than ``most`` bytes or nested deeper than 16 levels.
+
+    ``size`` is that of the whole where only the head of it is here.
 
     Raises
     ------
     Refused
     """
-    if len(payload) > MAX_BYTES:
-        raise Refused(
-            "too_large", f"payload: {len(payload)} bytes, at most {MAX_BYTES} are taken; send smaller arrays"
-        )
+    size = size or len(payload)
+    if size > most:
+        raise Refused("too_large", f"payload: {size} bytes, at most {most} are taken; send smaller arrays")
     if payload.count(b"[") + payload.count(b"{") > MAX_DEPTH and _depth(payload) > MAX_DEPTH:
         raise Refused("too_deep", f"payload: nested deeper than {MAX_DEPTH} levels; send flat objects")
 

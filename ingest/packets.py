@@ -27,6 +27,8 @@ class Published(NamedTuple):
     qos: int
     retain: bool
     dup: bool
+    size: int = 0  # of a payload of which only the head is kept; 0: it is whole
+    sha256: str = ""
 
 
 def length_at(data: bytes | bytearray, at: int) -> tuple[int, int] | None:

@@ -276,14 +276,16 @@ class Session:
     # ---- messages ------------------------------------------------------------------------------------
 
     def _gather(self, one: Published) -> None:
-        topic, payload, mid, qos, retain, dup = one
+        topic, payload, mid, qos, retain, dup, size, digest = one
         if qos:
             if mid in self._in_flight:
                 return  # NATS sends again what waits long for its commit; it is here, and is acknowledged once
             self._in_flight.add(mid)
         if not self._gathered:
             self._gathered_at = time.monotonic()
-        self._gathered.append(RawMessage(topic, payload, self._now_us(), retain, dup, mid, qos, self._epoch))
+        self._gathered.append(
+            RawMessage(topic, payload, self._now_us(), retain, dup, mid, qos, self._epoch, size, digest)
+        )
         self._held_bytes += len(payload)
         self._received += 1
 

@@ -10,6 +10,7 @@ import structlog
 
 from ingest.message import RawMessage
 from ingest.native import near_miss
+from ingest.pace import notable
 from ingest.refused import Refused
 from store.records import IngestWindow, Item, Quarantined
 
@@ -45,6 +46,7 @@ class Window:
         "_unknown",
         "heartbeats",
         "items",
+        "paces",
         "quarantined",
         "retained",
         "statuses",
@@ -55,6 +57,7 @@ class Window:
         self.quarantined: list[Quarantined] = []
         self.retained = self.heartbeats = 0
         self.statuses: list[tuple[str, bool, int]] = []
+        self.paces: dict[str, int] = {}  # what this window takes from the sensors' buckets, see ingest.pace
         self._unknown: dict[str, dict[str, int]] = {}
         self._contacts: dict[str, int] = {}
         self._near = near
@@ -71,8 +74,8 @@ class Window:
                 reason=refused.reason,
                 detail=refused.detail,
                 payload=payload[:KEPT_BYTES],
-                size=len(payload),
-                sha256=sha256(payload).hexdigest(),
+                size=message.size or len(payload),
+                sha256=message.sha256 or sha256(payload).hexdigest(),
                 device_profile=profile,
             )
         )
@@ -93,7 +96,7 @@ class Window:
                 self._near.look(sensor, short)
             counts[short] = counts.get(short, 0) + 1
 
-    def close(self, messages: int) -> IngestWindow:
+    def close(self, messages: int, received_us: int) -> IngestWindow:
         """The finished window."""
         return IngestWindow(
             items=tuple(self.items),
@@ -108,4 +111,5 @@ class Window:
                 for name, count in counts.items()
             ),
             contacts=tuple(self._contacts.items()),
+            paces=notable(self.paces, received_us),
         )

@@ -7,13 +7,17 @@ go of the interpreter's lock, for which the writer's thread waits.
 from __future__ import annotations
 
 import ssl
+from hashlib import sha256
 from typing import Any, Final
 
 from paho.mqtt.client import Client
 
-from ingest.packets import PUBLISH, length_at
+from ingest.packets import PUBLISH, Published, length_at, read_publish
 
 AHEAD: Final = 65_536
+HUGE: Final = 1 << 20  # bytes: of a longer message only the head is kept
+_HEAD: Final = 4 * AHEAD  # topic and properties of a huge message must end within this
+_KEPT: Final = 4096
 _LATER: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -24,6 +28,7 @@ class Wire:
         self._inner = inner
         self._ahead = bytearray()
         self._unsent = bytearray()
+        self._skim: _Skim | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -79,6 +84,44 @@ class Wire:
         length = length_at(ahead, 1)
         return length is not None and sum(length) <= len(ahead)
 
+    def huge(self) -> bool:
+        """Whether the next packet is a PUBLISH of more than ``HUGE`` bytes, or the rest of one.
+
+        Raises
+        ------
+        Malformed
+        """
+        ahead = self._ahead
+        if self._skim is not None:
+            return True
+        if not ahead or ahead[0] & 0xF0 != PUBLISH:
+            return False
+        length = length_at(ahead, 1)
+        return length is not None and length[0] > HUGE
+
+    def skim(self, *, mqtt_5: bool) -> Published | None:
+        """Let a huge message pass by; its head, size and hash once all of it has, else None.
+
+        Raises
+        ------
+        Malformed
+        """
+        ahead = self._ahead
+        if self._skim is None:
+            length = length_at(ahead, 1)
+            assert length is not None
+            if len(ahead) < length[1] + _HEAD:
+                return None
+            head = read_publish(ahead[0], bytes(ahead[length[1] : length[1] + _HEAD]), mqtt_5=mqtt_5)
+            self._skim = _Skim(head, length[0] - (_HEAD - len(head.payload)))
+            del ahead[: length[1] + _HEAD]
+        taken = self._skim.take(ahead)
+        del ahead[:taken]
+        if self._skim.left:
+            return None
+        done, self._skim = self._skim.done(), None
+        return done
+
     def recv(self, size: int) -> bytes:
         """At most ``size`` bytes; raises as the socket does where there are none."""
         if not self._ahead:
@@ -116,6 +159,26 @@ class Wire:
     def fileno(self) -> int:
         """What ``select`` waits on."""
         return int(self._inner.fileno())
+
+
+class _Skim:
+    """A huge message on its way past: the head of its payload, the hash so far, the bytes still to come."""
+
+    def __init__(self, head: Published, size: int) -> None:
+        self._head = head
+        self._hash = sha256(head.payload)
+        self._size = size
+        self.left = size - len(head.payload)
+
+    def take(self, data: bytearray) -> int:
+        part = data[: self.left]
+        self._hash.update(part)
+        self.left -= len(part)
+        return len(part)
+
+    def done(self) -> Published:
+        head = self._head
+        return head._replace(payload=head.payload[:_KEPT], size=self._size, sha256=self._hash.hexdigest())
 
 
 class WireClient(Client):

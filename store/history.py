@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from store.identity import KEPT_BYTES, Settled, settle
+from store import quarantine
+from store.identity import Settled, settle
 from store.many import write_many
 from store.readings import FIELDS, as_stored
 from store.records import CommitResult, IngestWindow, Item, Quarantined, StoredReading, Totals
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _CHUNK: Final = 20_000
 _END: Final = 2**62
 _COUNTS: Final = ("messages", "received", "stored", "duplicate", "quarantined", "retained", "heartbeat")
+_DROPPED: Final = "quarantine_dropped"
+_ADD: Final = "ON CONFLICT DO UPDATE SET count = count + excluded.count"
 _COLUMNS: Final = ", ".join(("k.id", "r.time_us", *(f"r.{name}" for name in FIELDS)))
 #: Sensors as one argument: a fleet may have more than the engine takes arguments.
 _ASKED: Final = "k.id IN (SELECT value FROM json_each(?))"
@@ -45,7 +47,7 @@ class SqlHistory:
         with self._store.transaction():
             raw = self._store.raw(self._store.writer)
             settled = settle(raw, window.items, self._sensor_keys(raw, window.items))
-            quarantined = self._quarantine(raw, (*window.quarantined, *settled.conflicts))
+            quarantined = quarantine.insert(raw, (*window.quarantined, *settled.conflicts))
             self._notes(raw, window)
             self._count(raw, window, settled, len(quarantined))
         return CommitResult(settled.readings, settled.duplicates, quarantined)
@@ -59,29 +61,6 @@ class SqlHistory:
                 ).fetchone()
             self._keys[sensor] = row[0]
         return self._keys
-
-    @staticmethod
-    def _quarantine(raw: sqlite3.Connection, items: Sequence[Quarantined]) -> tuple[Quarantined, ...]:
-        kept = []
-        for one in items:
-            cursor = raw.execute(
-                "INSERT INTO quarantine (sensor, topic, received_us, reason, detail, payload, size, sha256, "
-                "device_profile) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    one.sensor,
-                    one.topic,
-                    one.received_us,
-                    one.reason,
-                    one.detail,
-                    one.payload[:KEPT_BYTES],
-                    one.size,
-                    one.sha256,
-                    one.device_profile,
-                ),
-            )
-            assert cursor.lastrowid is not None
-            kept.append(replace(one, id=cursor.lastrowid, payload=one.payload[:KEPT_BYTES]))
-        return tuple(kept)
 
     @staticmethod
     def _notes(raw: sqlite3.Connection, window: IngestWindow) -> None:
@@ -105,6 +84,12 @@ class SqlHistory:
             "ON CONFLICT DO UPDATE SET received_us = excluded.received_us "
             "WHERE excluded.received_us > received_us",
         )
+        write_many(
+            raw,
+            "INSERT INTO paces (sensor, full_us)",
+            window.paces,
+            "ON CONFLICT DO UPDATE SET full_us = excluded.full_us",
+        )
 
     @staticmethod
     def _count(raw: sqlite3.Connection, window: IngestWindow, settled: Settled, quarantined: int) -> None:
@@ -122,7 +107,7 @@ class SqlHistory:
             raw,
             "INSERT INTO totals (name, count)",
             list(counts.items()),
-            "ON CONFLICT DO UPDATE SET count = count + excluded.count",
+            _ADD,
         )
 
     # ---- reading -------------------------------------------------------------------------------------
@@ -182,16 +167,59 @@ class SqlHistory:
         return Totals(**{name: int(counts.get(name, 0)) for name in _COUNTS})
 
     def quarantine(
-        self, *, after_id: int = 0, limit: int = 100, sensor: str | None = None
+        self,
+        *,
+        after_id: int = 0,
+        limit: int = 100,
+        sensor: str | None = None,
+        reason: str | None = None,
+        waiting_only: bool = False,
     ) -> list[Quarantined]:
         """Quarantined items in order of id."""
-        only, arguments = ("", ()) if sensor is None else ("AND sensor = ? ", (sensor,))
-        rows = self._query(
-            "SELECT sensor, topic, received_us, reason, detail, payload, size, sha256, device_profile, id "
-            f"FROM quarantine WHERE id > ? {only}ORDER BY id LIMIT ?",
-            (after_id, *arguments, limit),
-        )
+        where, arguments = quarantine.chosen(after_id, sensor, reason, waiting_only=waiting_only)
+        rows = self._query(f"{quarantine.SELECT} {where} ORDER BY id LIMIT ?", (*arguments, limit))
         return [Quarantined(*row) for row in rows]
+
+    def tried(self, id: int, *, at_us: int, outcome: str | None, reason: str = "", detail: str = "") -> None:
+        """Note what became of a quarantined item that was tried again."""
+        with self._store.transaction():
+            quarantine.tried(self._store.raw(self._store.writer), id, at_us, outcome, reason, detail)
+
+    def trim_quarantine(self, *, most: int, most_of_one: int, sensors: Iterable[str | None]) -> int:
+        """Drop the oldest beyond the bounds, of these sensors and of all; returns how many, and counts them."""
+        with self._store.transaction():
+            raw = self._store.raw(self._store.writer)
+            dropped = quarantine.trim(raw, most, most_of_one, sensors)
+            if dropped:
+                write_many(raw, "INSERT INTO totals (name, count)", [(_DROPPED, dropped)], _ADD)
+        return dropped
+
+    def quarantine_dropped(self) -> int:
+        """How many quarantined items were dropped for want of room, over all time."""
+        rows = self._query("SELECT count FROM totals WHERE name = ?", (_DROPPED,))
+        return int(rows[0][0]) if rows else 0
+
+    def paces(self) -> dict[str, int]:
+        """When each hasty sensor's token bucket would be full again [us]."""
+        return dict(self._query("SELECT sensor, full_us FROM paces", ()))
+
+    def before(
+        self, sensor: str, time_us: int, *, limit: int, received_before_us: int = _END
+    ) -> list[StoredReading]:
+        """The last readings of a sensor before a time, newest first."""
+        rows = self._fetch(
+            "WHERE k.id = ? AND r.time_us < ? AND r.received_us < ? ORDER BY r.time_us DESC LIMIT ?",
+            (sensor, time_us, received_before_us, limit),
+        )
+        return [as_stored(row) for row in rows]
+
+    def after(self, sensor: str, time_us: int, *, received_before_us: int = _END) -> StoredReading | None:
+        """The first reading of a sensor after a time."""
+        rows = self._fetch(
+            "WHERE k.id = ? AND r.time_us > ? AND r.received_us < ? ORDER BY r.time_us LIMIT 1",
+            (sensor, time_us, received_before_us),
+        )
+        return as_stored(rows[0]) if rows else None
 
     def unknown_fields(self) -> dict[tuple[str, str], int]:
         """How often each field was ignored."""

@@ -17,6 +17,7 @@ from store.records import (
     CoreSample,
     FrequencyDecision,
     FrequencyProposal,
+    Gap,
     HotDischargeRecord,
     JournalEntry,
     Json,
@@ -152,6 +153,30 @@ class SqlLedger:
         table = schema.hot_discharges
         return self._newest(HotDischargeRecord, table, table.c.start_us, interceptor, limit)
 
+    def put_gap(self, gap: Gap) -> None:
+        """Insert or correct a gap."""
+        self._put(schema.gaps, gap)
+
+    def gaps(
+        self,
+        *,
+        sensor: str | None = None,
+        interceptor: str | None = None,
+        since_us: int | None = None,
+        until_us: int | None = None,
+        limit: int = 10_000,
+    ) -> list[Gap]:
+        """Gaps by their beginning, newest first."""
+        table = schema.gaps
+        query = self._of(table, interceptor).order_by(table.c.start_us.desc(), table.c.id)
+        if sensor is not None:
+            query = query.where(table.c.sensor == sensor)
+        if since_us is not None:
+            query = query.where(table.c.start_us >= since_us)
+        if until_us is not None:
+            query = query.where(table.c.start_us < until_us)
+        return self._records(Gap, query.limit(limit))
+
     def put_manifest(self, manifest: Manifest) -> None:
         """File a manifest."""
         self._put(schema.manifests, manifest)
@@ -234,10 +259,15 @@ class SqlLedger:
         """Insert or update an API key."""
         self._put(schema.api_keys, key)
 
-    def keys(self) -> list[ApiKey]:
-        """API keys, oldest first."""
+    def keys(self, *, id: str | None = None, subject: str | None = None) -> list[ApiKey]:
+        """API keys, oldest first; all of them, the one of an id, or those of a hauler or sensor."""
         table = schema.api_keys
-        return self._records(ApiKey, sa.select(table).order_by(table.c.created_us, table.c.id))
+        query = sa.select(table).order_by(table.c.created_us, table.c.id)
+        if id is not None:
+            query = query.where(table.c.id == id)
+        if subject is not None:
+            query = query.where(table.c.subject == subject)
+        return self._records(ApiKey, query)
 
     def put_sign_in(self, sign_in: SignIn) -> None:
         """Insert a session or a one-time link."""

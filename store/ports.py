@@ -17,6 +17,7 @@ from store.records import (
     CoreSample,
     FrequencyDecision,
     FrequencyProposal,
+    Gap,
     Hauler,
     HotDischargeRecord,
     IngestWindow,
@@ -71,9 +72,35 @@ class History(Protocol):
         """Counts over all time."""
 
     def quarantine(
-        self, *, after_id: int = 0, limit: int = 100, sensor: str | None = None
+        self,
+        *,
+        after_id: int = 0,
+        limit: int = 100,
+        sensor: str | None = None,
+        reason: str | None = None,
+        waiting_only: bool = False,
     ) -> list[Quarantined]:
-        """Quarantined items in order of id, those with id > after_id."""
+        """Quarantined items in order of id, those with id > after_id; optionally only those not taken since."""
+
+    def tried(self, id: int, *, at_us: int, outcome: str | None, reason: str = "", detail: str = "") -> None:
+        """Note what became of a quarantined item that was tried again; without an outcome, why it still cannot be."""
+
+    def trim_quarantine(self, *, most: int, most_of_one: int, sensors: Iterable[str | None]) -> int:
+        """Drop the oldest items beyond ``most`` in all, and ``most_of_one`` of each of these sensors; counts them."""
+
+    def quarantine_dropped(self) -> int:
+        """How many quarantined items were dropped for want of room, over all time."""
+
+    def paces(self) -> dict[str, int]:
+        """When each hasty sensor's token bucket would be full again [us], see ``IngestWindow.paces``."""
+
+    def before(
+        self, sensor: str, time_us: int, *, limit: int, received_before_us: int = 2**62
+    ) -> list[StoredReading]:
+        """The last readings of a sensor before a time, newest first."""
+
+    def after(self, sensor: str, time_us: int, *, received_before_us: int = 2**62) -> StoredReading | None:
+        """The first reading of a sensor after a time."""
 
     def unknown_fields(self) -> dict[tuple[str, str], int]:
         """How often each (sensor, field) was ignored."""
@@ -152,6 +179,18 @@ class Ledger(Protocol):
     def hot_discharges(
         self, *, interceptor: str | None = None, limit: int = 10_000
     ) -> list[HotDischargeRecord]: ...
+    def put_gap(self, gap: Gap) -> None: ...
+    def gaps(
+        self,
+        *,
+        sensor: str | None = None,
+        interceptor: str | None = None,
+        since_us: int | None = None,
+        until_us: int | None = None,
+        limit: int = 10_000,
+    ) -> list[Gap]:
+        """Gaps that began at since <= start < until, newest first."""
+
     def put_manifest(self, manifest: Manifest) -> None: ...
     def manifests(self, *, interceptor: str | None = None, limit: int = 10_000) -> list[Manifest]: ...
     def put_core_sample(self, sample: CoreSample) -> None: ...
@@ -173,7 +212,9 @@ class Ledger(Protocol):
     def outbox(self, *, state: str | None = None, limit: int = 1000) -> list[OutboxItem]: ...
 
     def put_key(self, key: ApiKey) -> None: ...
-    def keys(self) -> list[ApiKey]: ...
+    def keys(self, *, id: str | None = None, subject: str | None = None) -> list[ApiKey]:
+        """API keys, oldest first; all of them, the one of an id, or those of a hauler or sensor."""
+
     def put_sign_in(self, sign_in: SignIn) -> None: ...
     def sign_in(self, digest: str) -> SignIn | None: ...
     def delete_sign_in(self, digest: str) -> bool:

@@ -55,6 +55,13 @@ class Quarantined:
     sha256: str
     device_profile: str | None = None
     id: int = 0
+    outcome: str | None = None  # what became of it when it was tried again: stored, duplicate, heartbeat
+    tried_us: int | None = None  # when it was last tried again
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its bytes are kept."""
+        return self.size == len(self.payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,7 @@ class IngestWindow:
     statuses: tuple[tuple[str, bool, int], ...] = ()  # sensor, online, received_us
     unknown_fields: tuple[tuple[str, str, int], ...] = ()  # sensor, field, count
     contacts: tuple[tuple[str, int], ...] = ()  # sensor, received_us: it spoke, readings or not
+    paces: tuple[tuple[str, int], ...] = ()  # sensor, when its token bucket would be full again [us]
 
 
 class StoredReading(msgspec.Struct, frozen=True):
@@ -170,6 +178,25 @@ class JournalEntry:
     type: str
     interceptor: str | None
     body: Json  # the whole line as written, without `at`, `type`, `interceptor`
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Readings that a sensor sent, or should have sent, between two that are here.
+
+    A gap that late readings close, or move, is corrected under its id: ``missing`` is then 0, or less.
+    """
+
+    id: str
+    sensor: str
+    interceptor: str | None
+    kind: str  # sequence: its counter skipped; cadence: nothing for three intervals and an hour
+    start_us: int  # the reading before
+    end_us: int  # the reading after
+    missing: int  # readings; by the cadence an estimate
+    first_seq: int | None
+    last_seq: int | None
+    noticed_us: int
 
 
 @dataclass(frozen=True, slots=True)

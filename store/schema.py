@@ -81,6 +81,8 @@ quarantine = Table(
     Column("size", Integer, nullable=False),
     Column("sha256", Text, nullable=False),
     Column("device_profile", Text),
+    Column("outcome", Text),
+    Column("tried_us", Micros),
 )
 Index("ix_quarantine_sensor_id", quarantine.c.sensor, quarantine.c.id)
 
@@ -110,6 +112,30 @@ contacts = Table(
     Column("sensor", Text, primary_key=True),
     Column("received_us", Micros, nullable=False),
 )
+
+#: How fast a sensor sends: when its token bucket would be full again, where that is not soon.
+paces = Table(
+    "paces",
+    metadata,
+    Column("sensor", Text, primary_key=True),
+    Column("full_us", Micros, nullable=False),
+)
+gaps = Table(
+    "gaps",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("sensor", Text, nullable=False),
+    Column("interceptor", Text),
+    Column("kind", Text, nullable=False),
+    Column("start_us", Micros, nullable=False),
+    Column("end_us", Micros, nullable=False),
+    Column("missing", Micros, nullable=False),
+    Column("first_seq", Micros),
+    Column("last_seq", Micros),
+    Column("noticed_us", Micros, nullable=False),
+)
+Index("ix_gaps_sensor_start_us", gaps.c.sensor, gaps.c.start_us)
+Index("ix_gaps_noticed_us", gaps.c.noticed_us)
 
 # ---- registry ----------------------------------------------------------------------------------------
 

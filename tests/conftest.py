@@ -57,6 +57,9 @@ class Part:
 PARTS = {
     "mosquitto": Part("Mosquitto", ("mosquitto",), "mosquitto", ("mosquitto_broker",)),
     "mosquitto_pub": Part("mosquitto_pub", ("mosquitto_pub",), "mosquitto-clients", ("mosquitto_pub_path",)),
+    "rabbitmq": Part(  # the program below Debian's wrapper, which would change user and folder
+        "RabbitMQ", ("/usr/lib/rabbitmq/bin/rabbitmq-server",), "rabbitmq-server", ("rabbitmq_broker",)
+    ),
     "browser": Part(
         "Chromium", ("chromium", "chromium-browser", "google-chrome"), "chromium", ("chromium_path",)
     ),

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,22 +33,41 @@ def until(condition: Callable[[], bool], what: str, limit_s: float = 60.0) -> No
 class Service:
     """`quarterline serve` as a process; every look at its counters checks that they add up."""
 
-    def __init__(self, folder: Path, data: Path, mqtt_port: int, http_port: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        data: Path,
+        mqtt_port: int,
+        http_port: int,
+        *,
+        mqtt: str = "",
+        before: Sequence[str] = (),
+    ) -> None:
+        """``mqtt``: more lines of that table; ``before``: words before the command, such as ``unshare …``."""
         self.data = data
+        self._before = list(before)
         self._log = folder / "service.log"
         self._config = folder / "quarterline.toml"
         self._config.write_text(
-            f'data_dir = "{data}"\n[mqtt]\nport = {mqtt_port}\n[http]\nport = {http_port}\n',
+            f'data_dir = "{data}"\n[mqtt]\nport = {mqtt_port}\n{mqtt}\n[http]\nport = {http_port}\n',
             encoding="utf-8",
         )
         self._http = httpx.Client(base_url=f"http://127.0.0.1:{http_port}", timeout=10)
         self.child: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def start(self, *, wait: bool = True) -> None:
+        command = [*self._before, sys.executable, "-m", "api", "serve", "--config", str(self._config)]
         with self._log.open("ab") as log:
-            self.child = subprocess.Popen(
-                [sys.executable, "-m", "api", "serve", "--config", str(self._config)], stdout=log, stderr=log
-            )
+            self.child = subprocess.Popen(command, stdout=log, stderr=log)
+        if wait:
+            self.answers()
+
+    def answers(self) -> None:
+        """Wait until it answers at all."""
         until(self._answers, "an answer to /healthz")
 
     def _answers(self) -> bool:
@@ -68,6 +87,10 @@ class Service:
 
     def ready(self) -> bool:
         return self.readiness() == (200, {})
+
+    def wait_ready(self, limit_s: float = 90.0) -> None:
+        self.answers()
+        until(self.ready, "ready", limit_s)
 
     def counters(self) -> dict[str, int]:
         text = self._http.get("/metrics").text
@@ -90,14 +113,14 @@ class Service:
         self._http.close()
 
 
-def with_fleet(data: Path) -> None:
+def with_fleet(data: Path, sensors: Iterable[str] = ("d-1",)) -> None:
     store = open_store(data)
     put_fleet(
         store,
         Fleet(
             sites=(Site("s", "S", "sierra-madre", "America/Los_Angeles"),),
             interceptors=(Interceptor("i", "s", "gravity", 1.2, 1.2),),
-            sensors=(Sensor("d-1", "i"),),
+            sensors=tuple(Sensor(one, "i") for one in sensors),
         ),
     )
     store.close()

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 import typer
 
+from api import cli_data
 from api.faults import USER_FAULTS, in_a_sentence, wrong_use
 from api.logs import set_up_logs
 
@@ -166,27 +167,7 @@ def fleet_import(
     say(work.import_fleet(file, config))
 
 
-@app.command("import")
-def import_series(
-    files: Annotated[list[Path], typer.Argument(help="CSV files.")],
-    mapping: Annotated[
-        Path, typer.Option(help="Mapping file (TOML): column to quantity, unit, zone, sensor.")
-    ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be stored; store nothing.")
-    ] = False,
-    config: ConfigOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Bring recorded series into the history: the same rules of identity, clock and quarantine."""
-    from api import importing
-
-    result = importing.import_series(files, mapping, config, dry_run=dry_run, say=complain)
-    if json:
-        answer(result.as_json())
-    else:
-        say(importing.in_words(result))
-    raise typer.Exit(1 if result.refused else 0)
+cli_data.register(app)
 
 
 @token_app.command("create")

@@ -108,6 +108,20 @@ def _index(file: BinaryIO, name: str) -> tuple[np.ndarray[Any, Any], list[int], 
     return np.array(stamps, dtype=np.int64), offsets, numbers
 
 
+def parse_message(line: bytes, where: str) -> RawMessage:
+    """One line of a message file; ``where`` stands in errors.
+
+    Raises
+    ------
+    RecordingError
+    """
+    try:
+        received_us = parse_instant(_stamp.decode(line).received_at)
+    except (msgspec.DecodeError, ValueError, OverflowError) as error:
+        raise RecordingError(f"{where}: received_at: {error}") from None
+    return _parse_message(line, received_us, where)
+
+
 def _parse_message(line: bytes, received_us: int, where: str) -> RawMessage:
     try:
         parsed = _message.decode(line)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -31,8 +32,17 @@ from ingest.seriesmap import (
     load_mapping,
 )
 
-__all__ = ["RowError", "SeriesError", "SeriesMapping", "load_mapping", "read_series"]
+__all__ = [
+    "RowError",
+    "SeriesError",
+    "SeriesMapping",
+    "load_mapping",
+    "numbered_series",
+    "object_row",
+    "read_series",
+]
 
+_TELL: Final = 500  # lines between two words about how far the reading is
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,2})?")
 
 
@@ -55,16 +65,68 @@ def read_series(path: Path, mapping: SeriesMapping) -> Iterator[RawMessage | Row
     SeriesError
         The file cannot be read, or lacks a column that the mapping names.
     """
+    return (row for _, row in numbered_series(path, mapping))
+
+
+def numbered_series(
+    path: Path, mapping: SeriesMapping, at: Callable[[int], None] = lambda _: None
+) -> Iterator[tuple[int, RawMessage | RowError]]:
+    """Like :func:`read_series`, each row with its line; ``at`` is told now and then how many bytes were read.
+
+    Raises
+    ------
+    SeriesError
+    """
     try:
         with path.open(encoding=mapping.encoding, errors="strict", newline="") as file:
-            yield from _rows(file, str(path), mapping)
+            for number, row in _rows(file, str(path), mapping):
+                if number % _TELL == 0:
+                    at(file.buffer.tell())
+                yield number, row
     except OSError as error:
         raise SeriesError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise SeriesError(f"{path}: is not {mapping.encoding}: {error.reason}; set encoding") from None
 
 
-def _rows(lines: Iterator[str], name: str, mapping: SeriesMapping) -> Iterator[RawMessage | RowError]:
+def object_row(
+    mapping: SeriesMapping, name: str
+) -> Callable[[int, Mapping[str, Any]], RawMessage | RowError]:
+    """A reader of JSON objects by the same mapping: its columns are the objects' keys, null is an empty cell.
+
+    Raises
+    ------
+    SeriesError
+        The mapping counts columns, or has another decimal sign than JSON's.
+    """
+    keys = mapping.columns()
+    numbered = [key for key in keys if isinstance(key, int)]
+    if numbered:
+        raise SeriesError(f"{name}: column {numbered[0]}: objects have keys; name the column in the mapping")
+    if mapping.decimal != ".":
+        raise SeriesError(f"{name}: decimal: {mapping.decimal!r}: JSON writes numbers with a point")
+    places = {str(key): place for place, key in enumerate(keys)}
+    reader = _Reader(mapping, places, name)
+
+    def read(number: int, document: Mapping[str, Any]) -> RawMessage | RowError:
+        return _taken(reader, f"{name}:{number}", lambda: [_cell(key, document.get(key)) for key in places])
+
+    return read
+
+
+def _cell(key: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value)
+    raise _BadRow(f"{key}: expected text, a number or null, found {type(value).__name__}")
+
+
+def _rows(
+    lines: Iterator[str], name: str, mapping: SeriesMapping
+) -> Iterator[tuple[int, RawMessage | RowError]]:
     numbered = (
         (number, line.lstrip(mapping.strip) if mapping.strip else line)
         for number, line in enumerate(lines, 1)
@@ -87,13 +149,16 @@ def _rows(lines: Iterator[str], name: str, mapping: SeriesMapping) -> Iterator[R
     reader = _Reader(mapping, columns, name)
     for number, line in numbered:
         if line.strip():
-            where = f"{name}:{number}"
-            try:
-                yield reader.row(_split(line, mapping))
-            except _BadRow as bad:
-                yield RowError(where, str(bad))
-            except (OverflowError, OSError):
-                yield RowError(where, "time: lies outside what a calendar holds")
+            yield number, _taken(reader, f"{name}:{number}", partial(_split, line, mapping))
+
+
+def _taken(reader: _Reader, where: str, cells: Callable[[], Sequence[str]]) -> RawMessage | RowError:
+    try:
+        return reader.row(cells())
+    except _BadRow as bad:
+        return RowError(where, str(bad))
+    except (OverflowError, OSError):
+        return RowError(where, "time: lies outside what a calendar holds")
 
 
 def _split(line: str, mapping: SeriesMapping) -> list[str]:

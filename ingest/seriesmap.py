@@ -70,6 +70,13 @@ class SeriesMapping(_Strict, frozen=True):
     skip_lines: int = 0
     strip: str = ""  # characters dropped at a line's start
 
+    def columns(self) -> list[Column]:
+        """Every column that is read, once."""
+        received = () if self.received is None else self.received.columns
+        sensor = () if self.sensor.column is None else (self.sensor.column,)
+        named = (*self.time.columns, *received, *sensor, *(one.column for one in self.fields))
+        return list(dict.fromkeys(named))
+
 
 _PARTS: Final = (TimeColumns, SensorColumn, FieldColumn)
 

@@ -76,16 +76,16 @@ def config(tmp_path: Path) -> Path:
 
 def test_two_tide_gauges_are_imported_once(tmp_path: Path, config: Path) -> None:
     files, mapping = [DATA / "coastlab_sheet_two_devices.csv"], DATA / "coastlab.toml"
-    dry = import_series(files, mapping, config, dry_run=True, say=lambda _: None)
+    dry = import_series(files, mapping, config, dry_run=True)
     store = open_store(tmp_path / "data")
     assert store.history.totals().received == 0
     store.close()
-    first = import_series(files, mapping, config, dry_run=False, say=lambda _: None)
+    first = import_series(files, mapping, config, dry_run=False)
     # two pairs of rows are doubled; one device had no clock once
     assert (first.rows, first.stored, first.duplicates, first.clock_replaced) == (1449, 1447, 2, 1)
     assert (dry.stored, dry.duplicates) == (first.stored, first.duplicates)
     assert not first.refused
-    again = import_series(files, mapping, config, dry_run=False, say=lambda _: None)
+    again = import_series(files, mapping, config, dry_run=False)
     assert (again.stored, again.duplicates) == (0, 1449)
     assert in_words(again).startswith("1449 rows: stored 0, 1449 there already")
 

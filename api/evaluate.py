@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 
 from api.work import replay
+from simulators.heard import read_fleet
 from simulators.recorded import Files, Scenario, simulate
-from simulators.score import Table, score
+from simulators.score import score
+from simulators.table import Table
 
 
 def evaluate(
@@ -30,7 +32,8 @@ def _in(folder: Path, scenario: Scenario, config: Path | None, say: Callable[[st
     say("replaying …")
     out = folder / "output.jsonl"
     replay(files.fleet, str(files.messages), str(files.events), None, str(out), config)
-    return score(_lines(files.truth), _lines(out))
+    fleet = read_fleet(files.fleet.read_text(encoding="utf-8"))
+    return score(_lines(files.truth), _lines(out), fleet, _lines(files.messages))
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

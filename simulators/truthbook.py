@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,6 +10,8 @@ from typing import Final
 from simulators.truth import Line, seconds
 
 GRID_S: Final = 900.0  # truth and assessments are matched to this
+DAY_S: Final = 86400.0
+YEAR_S: Final = 365.25 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +25,14 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A true pump-out [s since the epoch]."""
+    """A true pump-out [s since the epoch]; the layers left behind in the monitored compartment [mm]."""
 
     start_s: float
     end_s: float
     complete: bool
     fall_mm: float
+    after_fog_mm: float = 0.0
+    after_solids_mm: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,15 @@ class Hot:
         return self.end_s - self.start_s
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A fault in force from ``start_s`` to ``end_s`` [s since the epoch]."""
+
+    kind: str
+    start_s: float
+    end_s: float
+
+
 @dataclass(slots=True)
 class Record:
     """One interceptor's truth, each list in order of time."""
@@ -54,20 +67,30 @@ class Record:
     compartment: int = 1
     tau_s: float | None = None
     depths: dict[int, Depth] = field(default_factory=dict)  # by slot, see :func:`slot`
+    midnights_s: list[float] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
     crossings: dict[float, list[float]] = field(default_factory=dict)  # by level [s]
     hot: list[Hot] = field(default_factory=list)
+    troubles: list[Trouble] = field(default_factory=list)
+    starts_s: list[float] = field(default_factory=list)  # of the services
+
+    def settle(self) -> None:
+        """Put everything in order once all lines are entered."""
+        self.services.sort(key=lambda service: service.start_s)
+        self.starts_s = [service.start_s for service in self.services]
+        self.hot.sort(key=lambda hot: hot.start_s)
+        self.midnights_s = sorted(key * GRID_S for key in self.depths)
+        for times in self.crossings.values():
+            times.sort()
 
     def next_service(self, at_s: float) -> float:
         """Start of the first pump-out after ``at_s``; infinity where none follows."""
-        starts = [service.start_s for service in self.services]
-        index = bisect_right(starts, at_s)
-        return starts[index] if index < len(starts) else float("inf")
+        index = bisect_right(self.starts_s, at_s)
+        return self.starts_s[index] if index < len(self.starts_s) else float("inf")
 
     def last_service(self, at_s: float) -> float:
         """End of the last pump-out that began at or before ``at_s``; minus infinity where there is none."""
-        starts = [service.start_s for service in self.services]
-        index = bisect_right(starts, at_s)
+        index = bisect_right(self.starts_s, at_s)
         return self.services[index - 1].end_s if index else float("-inf")
 
     def crossing_ahead(self, at_s: float, level: float) -> float | None:
@@ -80,31 +103,46 @@ class Record:
 
     def fraction_at(self, at_s: float) -> float | None:
         """Latent fraction at ``at_s``, between the midnights around it of one cycle; None where unknown."""
-        day = 86400.0
-        before = max((key for key in self.depths if key * GRID_S <= at_s), default=None)
-        if before is None:
+        index = bisect_right(self.midnights_s, at_s)
+        if index == 0:
             return None
-        first_s = before * GRID_S
-        after = min((key for key in self.depths if key * GRID_S > at_s), default=None)
-        if after is None or after * GRID_S - first_s > 1.1 * day:
-            return self.depths[before].fraction
-        if self.next_service(first_s) < after * GRID_S:  # a service lies between them
-            return self.depths[before].fraction if self.next_service(first_s) > at_s else None
-        part = (at_s - first_s) / (after * GRID_S - first_s)
-        return self.depths[before].fraction * (1 - part) + self.depths[after].fraction * part
+        first_s = self.midnights_s[index - 1]
+        before = self.depths[slot(first_s)].fraction
+        if index == len(self.midnights_s) or self.midnights_s[index] - first_s > 1.1 * DAY_S:
+            return before
+        after_s = self.midnights_s[index]
+        if self.next_service(first_s) < after_s:  # a service lies between them
+            return before if self.next_service(first_s) > at_s else None
+        part = (at_s - first_s) / (after_s - first_s)
+        return before * (1 - part) + self.depths[slot(after_s)].fraction * part
+
+    def highest(self, start_s: float, end_s: float) -> float | None:
+        """Largest latent fraction at the midnights from ``start_s`` to ``end_s``; None where there is none."""
+        first, last = bisect_left(self.midnights_s, start_s), bisect_right(self.midnights_s, end_s)
+        return max((self.depths[slot(at_s)].fraction for at_s in self.midnights_s[first:last]), default=None)
+
+    def troubled(self, start_s: float, end_s: float) -> frozenset[str]:
+        """Kinds of the faults in force at any instant from ``start_s`` to ``end_s``."""
+        return frozenset(one.kind for one in self.troubles if one.start_s <= end_s and start_s < one.end_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The truth of all interceptors, and how long it was watched [s]."""
+    """The truth of all interceptors, and from when to when they were watched [s since the epoch]."""
 
     records: dict[str, Record]
-    span_s: float
+    first_s: float
+    last_s: float
 
     @property
-    def interceptor_years(self) -> float:
-        """Interceptors times years."""
-        return len(self.records) * self.span_s / (365.25 * 86400.0)
+    def span_s(self) -> float:
+        """How long was watched [s]."""
+        return max(self.last_s - self.first_s, 0.0)
+
+    @property
+    def years(self) -> float:
+        """How long was watched [year]."""
+        return self.span_s / YEAR_S
 
 
 def slot(at_s: float) -> int:
@@ -123,32 +161,52 @@ def read_truth(lines: Iterable[Line]) -> Book:
     records: dict[str, Record] = {}
     first_s, last_s = float("inf"), float("-inf")
     for line in lines:
-        at_s = seconds(line["at"])
-        first_s, last_s = min(first_s, at_s), max(last_s, at_s)
+        if line["type"] == "fault":  # drawn ahead, so it may lie beyond what was watched
+            at_s = seconds(line["start"])
+        else:
+            at_s = seconds(line["at"])
+            first_s, last_s = min(first_s, at_s), max(last_s, at_s)
         record = records.setdefault(line["interceptor"], Record(line["interceptor"]))
         _enter(record, line, at_s)
     for record in records.values():
-        record.services.sort(key=lambda service: service.start_s)
-        record.hot.sort(key=lambda hot: hot.start_s)
-        for times in record.crossings.values():
-            times.sort()
-    return Book(records, max(last_s - first_s, 0.0))
+        record.settle()
+    return Book(records, first_s, last_s)
 
 
 def _enter(record: Record, line: Line, at_s: float) -> None:
     kind = line["type"]
     if kind == "sensor":
-        record.principle, record.compartment = line["principle"], line["compartment"]
-        record.tau_s = line["tau_s"]
+        _enter_sensor(record, line)
     elif kind == "depths":
         record.depths[slot(at_s)] = Depth(line["fog_mm"], line["solids_mm"], line["fraction"])
     elif kind == "pump_out":
-        record.services.append(
-            Service(seconds(line["start"]), seconds(line["end"]), line["complete"], line["fall_mm"])
-        )
+        record.services.append(_service(record, line))
     elif kind == "crossing":
         record.crossings.setdefault(line["level"], []).append(at_s)
     elif kind == "hot_discharge":
         record.hot.append(Hot(seconds(line["start"]), seconds(line["end"]), line["peak_c"]))
+    elif kind == "fault":
+        record.troubles.append(Trouble(line["kind"], at_s, seconds(line["end"])))
     else:
         raise ValueError(f"type: {kind!r} is no line of truth")
+
+
+def _enter_sensor(record: Record, line: Line) -> None:
+    if record.principle == "unknown":
+        record.principle, record.compartment = line["principle"], line["compartment"]
+    elif line["principle"] not in record.principle.split("+"):  # several sensors in one interceptor
+        record.principle = "+".join(sorted((*record.principle.split("+"), line["principle"])))
+    if record.tau_s is None:
+        record.tau_s = line["tau_s"]
+
+
+def _service(record: Record, line: Line) -> Service:
+    left = next((one for one in line["after"] if one["compartment"] == record.compartment), None)
+    return Service(
+        seconds(line["start"]),
+        seconds(line["end"]),
+        line["complete"],
+        line["fall_mm"],
+        left["fog_mm"] if left is not None else 0.0,
+        left["solids_mm"] if left is not None else 0.0,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
-import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -19,26 +19,38 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from ingest.access import password, tls_context
 from ingest.packets import PINGREQ, Malformed, Published, acknowledgements, read_publish
+from ingest.reasons import words
 from ingest.wire import AHEAD, Wire, WireClient
 
 _CONNACK_S: Final = 10.0
+_MEANWHILE_S: Final = 0.05
+_NO_SUCH_SUBSCRIPTION: Final = 0x11
 
 
 @dataclass(frozen=True, slots=True)
 class MqttSettings:
-    """How to reach the broker. ``window`` is the most that is committed, and may be unacknowledged, at once."""
+    """How to reach the broker. ``window`` is the most that is committed, and may be unacknowledged, at once.
+
+    Files are read at every connection. After ``stall_s`` without a message a connection is tried anew; None leaves
+    that to the session's own measure, 0 never does.
+    """
 
     host: str = "127.0.0.1"
     port: int = 1883
     client_id: str = "quarterline"
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    password_file: Path | None = None
     tls: bool = False
     ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
     keepalive_s: int = 60
     window: int = 1000
     session_expiry_s: int = 7 * 86_400
+    stall_s: float | None = None
     version: str = "auto"  # auto: MQTT 5, or 3.1.1 where the broker does not take it; 5; 3.1.1
     subscriptions: tuple[str, ...] = (
         "quarterline/v1/+/readings",
@@ -56,14 +68,20 @@ class MqttSettings:
 class Connection:
     """One attempt, and what it came to.
 
-    ``welcome`` says that the broker took CONNECT, ``ready`` that messages can come in, ``detail`` how it stands
-    in words; ``refused`` is the broker's reason against CONNECT, ``ended`` why the connection ended.
+    ``welcome`` says that the broker took CONNECT, ``ready`` that messages can come in, ``settled`` that it has our
+    topics and no longer those of ``formerly``, ``detail`` how it stands in words; ``refused`` is the broker's reason
+    against CONNECT, ``ended`` why the connection ended.
     """
 
     def __init__(
-        self, settings: MqttSettings, version: MQTTProtocolVersion, take: Callable[[Published], None]
+        self,
+        settings: MqttSettings,
+        version: MQTTProtocolVersion,
+        take: Callable[[Published], None],
+        formerly: Iterable[str] = (),
     ) -> None:
         self._settings = settings
+        self._gone = sorted(set(formerly) - set(settings.subscriptions))
         self._mqtt_5 = version is MQTTv5
         self._take = take
         self._began = self._heard = self._spoke = time.monotonic()
@@ -71,6 +89,7 @@ class Connection:
         self._client = self._make(version)
         self.welcome = False
         self.ready = False
+        self.settled = False
         self.session_present = False
         self.refused = ""
         self.ended = ""
@@ -87,7 +106,7 @@ class Connection:
         return time.monotonic() - self._began
 
     def open(self) -> None:
-        """Connect and send CONNECT.
+        """Connect and send CONNECT: name service, network and TLS may keep it waiting.
 
         Raises
         ------
@@ -107,6 +126,41 @@ class Connection:
             clean_start=False if self._mqtt_5 else 3,
             properties=properties,
         )
+        self._began = self._heard = self._spoke = time.monotonic()
+
+    def open_beside(self, meanwhile: Callable[[], bool]) -> bool:
+        """:meth:`open` on a thread of its own; ``meanwhile`` runs again and again until then.
+
+        False where ``meanwhile`` said to give up: the connection then closes itself.
+
+        Raises
+        ------
+        OSError
+            The broker cannot be reached.
+        """
+        failed: list[BaseException] = []
+        given_up = threading.Event()
+        over = threading.Event()
+
+        def run() -> None:
+            try:
+                self.open()
+            except BaseException as error:
+                failed.append(error)
+            finally:
+                over.set()
+                if given_up.is_set():
+                    self.close()
+
+        threading.Thread(target=run, name="mqtt-opening", daemon=True).start()
+        while not over.wait(_MEANWHILE_S):
+            if not meanwhile():
+                given_up.set()
+                if not over.is_set():
+                    return False
+        if failed:
+            raise failed[0]
+        return True
 
     def turn(self, wake: socket.socket, timeout_s: float, *, reading: bool) -> bool | None:
         """Wait for bytes and read them; whether the network may have more, None when the connection has ended.
@@ -121,7 +175,7 @@ class Connection:
         try:
             more = self._exchange(wire, wake, timeout_s, reading=reading)
         except (OSError, Malformed) as error:
-            self.ended = self.ended or _words(error)
+            self.ended = self.ended or words(error, self._settings.host)
             return None
         return None if self._wire() is None else more
 
@@ -201,11 +255,12 @@ class Connection:
             reconnect_on_failure=False,
         )
         if settings.username is not None:
-            client.username_pw_set(settings.username, settings.password)
+            client.username_pw_set(settings.username, password(settings.password, settings.password_file))
         if settings.tls or settings.ca_file is not None:
-            client.tls_set_context(ssl.create_default_context(cafile=settings.ca_file))
+            client.tls_set_context(tls_context(settings.ca_file, settings.cert_file, settings.key_file))
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
+        client.on_unsubscribe = self._on_unsubscribe
         client.on_disconnect = self._on_disconnect
         return client
 
@@ -219,9 +274,12 @@ class Connection:
         self.session_present = flags.session_present
         self._keepalive_s = client.keepalive  # the broker may have set its own
         self.detail = f"subscribing at {self._settings.address}"
+        if not flags.session_present:
+            self._gone = []  # the broker knows nothing of them
         topics = self._settings.subscriptions
-        if self._mqtt_5:
-            client.subscribe([(one, SubscribeOptions(qos=1)) for one in topics])
+        if self._mqtt_5:  # what is retained comes once a session, not at every connection
+            once = SubscribeOptions.RETAIN_SEND_IF_NEW_SUB
+            client.subscribe([(one, SubscribeOptions(qos=1, retainHandling=once)) for one in topics])
         else:
             client.subscribe([(one, 1) for one in topics])
 
@@ -238,12 +296,18 @@ class Connection:
         self.detail = f"connected to {address}"
         if refused:
             self.detail = f"{address} refused the subscription of {', '.join(refused)}: check its access list"
+        if self._gone:
+            self._client.unsubscribe(self._gone)
+        else:
+            self.settled = True
+
+    def _on_unsubscribe(
+        self, _client: Client, _data: Any, _mid: int, reasons: list[ReasonCode], _properties: Any
+    ) -> None:
+        # MQTT 3.1.1 gives no reasons: there it is always done
+        self.settled = not any(one.is_failure and one.value != _NO_SUCH_SUBSCRIPTION for one in reasons)
 
     def _on_disconnect(
         self, _client: Client, _data: Any, _flags: DisconnectFlags, reason: ReasonCode, _properties: Any
     ) -> None:
         self.ended = self.ended or str(reason)
-
-
-def _words(error: BaseException) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -8,63 +8,50 @@ and 64 MiB: beyond them the reader leaves the rest to the network.
 
 from __future__ import annotations
 
-import queue
 import random
 import socket
-import ssl
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final
 
 import structlog
 from paho.mqtt.client import MQTTv5, MQTTv311
 from paho.mqtt.enums import MQTTProtocolVersion
 
+from ingest.access import AccessError
+from ingest.backoff import Backoff
 from ingest.connection import Connection, MqttSettings
+from ingest.gathering import BACKLOG, GATHER_S, Gathering
 from ingest.message import RawMessage
 from ingest.packets import Published
+from ingest.reasons import refusal_hint, words
+from ingest.told import Notice, Remembered, SessionStatus, Window
 
-__all__ = ["BACKLOG", "SWITCH_S", "MqttSettings", "Session", "SessionStatus", "Window"]
+__all__ = [
+    "BACKLOG",
+    "SWITCH_S",
+    "MqttSettings",
+    "Notice",
+    "Remembered",
+    "Session",
+    "SessionStatus",
+    "Window",
+]
 
 _log = structlog.get_logger("quarterline.mqtt")
 
 #: The interpreter's switch interval that suits the reader and the writer beside each other [s]: by default a
 #: thread that comes back from the disk waits 5 ms for the one that reads the network.
 SWITCH_S: Final = 0.0005
-BACKLOG: Final = 4  # windows that may wait here
-_HELD_BYTES: Final = 64 * 1024 * 1024  # payloads that may wait here
-_PARTS: Final = 4  # handed over in quarters: one is committed while others are read and acknowledged
-_GATHER_S: Final = 0.1  # a window is handed over at the latest this long after its first message
 _IDLE_S: Final = 0.05
-_BACKOFF_S: Final = (1.0, 60.0)
-_SETTLED_S: Final = 10.0  # a connection that lasted this long was a good one
-_TAKE_OVERS: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Messages in order of reception; nothing received before ``watermark_us`` is missing."""
-
-    messages: tuple[RawMessage, ...]
-    watermark_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class SessionStatus:
-    """How the session is, in words for a person."""
-
-    connected: bool
-    detail: str
-    protocol: str = ""
-    session_present: bool | None = None
-    received: int = 0
-    acknowledged: int = 0
-    waiting: int = 0  # received and not yet committed
-    sessions_lost: int = 0  # connections whose broker had forgotten the one before
+_LOOK_S: Final = 0.5  # between two looks at a silence
+_TOLD_US: Final = 86_400_000_000  # a possible loss is told for a day
+_NOTICES: Final = 1000  # that may wait here
 
 
 class Session:
@@ -76,19 +63,29 @@ class Session:
         Service time [s since the epoch]: the receipt time of every message.
     chance
         Source of the back-off's jitter.
+    remembered
+        What an earlier run left at the broker.
+    silent_after_s
+        After how long without any message a connection is suspect [s]; None: never. Not asked where the settings
+        say it.
     """
 
     def __init__(
-        self, settings: MqttSettings, clock: Callable[[], float], *, chance: random.Random | None = None
+        self,
+        settings: MqttSettings,
+        clock: Callable[[], float],
+        *,
+        chance: random.Random | None = None,
+        remembered: Remembered | None = None,
+        silent_after_s: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._settings = settings
-        self._clock = clock
-        self._chance = chance or random.Random()
-        self._windows: queue.Queue[Window] = queue.Queue(maxsize=BACKLOG)
+        self._backoff = Backoff(chance or random.Random())
+        known = remembered or Remembered()
+        self._formerly, self._expected, self._served_us = known.topics, known.welcomed, known.seen_us
+        self._silent_after_s = silent_after_s
+        self._gathering = Gathering(clock, settings.window)
         self._committed: deque[Window] = deque()
-        self._gathered: list[RawMessage] = []
-        self._gathered_at = 0.0
-        self._last_us = 0
         self._epoch = 0
         self._version: MQTTProtocolVersion = MQTTv311 if settings.version == "3.1.1" else MQTTv5
         self._wake_in, self._wake_out = socket.socketpair()
@@ -97,11 +94,14 @@ class Session:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mqtt-reader", daemon=True)
         self._status = SessionStatus(False, "not started")
-        self._short_lives = 0
-        self._received = self._acknowledged = self._finished = self._sessions_lost = 0
-        self._held_bytes = 0
+        self._received = self._acknowledged = self._finished = 0
+        self._sessions_lost = self._connections = 0
+        self._lost: Notice | None = None
+        self._notices: deque[Notice] = deque(maxlen=_NOTICES)
+        self._renew = threading.Event()
+        self._quiet_since = self._look_at = 0.0
+        self._stalled = False
         self._in_flight: set[int] = set()  # packet identifiers of this connection, not yet acknowledged
-        self._welcomed = False
 
     # ---- from the writer's thread --------------------------------------------------------------------
 
@@ -120,10 +120,7 @@ class Session:
 
     def next(self, timeout_s: float) -> Window | None:
         """The next window, an empty one when nothing came; None when there is none in time."""
-        try:
-            return self._windows.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
+        return self._gathering.next(timeout_s)
 
     def done(self, window: Window) -> None:
         """Everything in this window is committed: acknowledge it."""
@@ -133,12 +130,27 @@ class Session:
 
     def pending(self) -> int:
         """Messages received that no window given out by :meth:`next` holds."""
-        return len(self._gathered) + sum(len(one.messages) for one in list(self._windows.queue))
+        return self._gathering.pending()
 
     def ready(self) -> tuple[bool, str]:
-        """Whether messages can come in, and why not."""
+        """Whether messages can come in, and why not, or what else a person should know of it."""
+        if self._thread.ident is not None and not self._thread.is_alive() and not self._stopping.is_set():
+            return False, "the thread that reads the network has ended: restart the service"
         status = self._status
-        return status.connected, status.detail
+        return status.connected, status.detail + (self._remark() if status.connected else "")
+
+    def reconnect(self) -> None:
+        """Connect anew at once, with the password and TLS files as they now are."""
+        self._renew.set()
+        self._wake()
+
+    def notices(self) -> list[Notice]:
+        """What is to be remembered since this was last asked."""
+        found = []
+        with suppress(IndexError):
+            while True:
+                found.append(self._notices.popleft())
+        return found
 
     def status(self) -> SessionStatus:
         """How the session is."""
@@ -148,74 +160,139 @@ class Session:
             acknowledged=self._acknowledged,
             waiting=self._received - self._finished,
             sessions_lost=self._sessions_lost,
+            connections=self._connections,
+            stalled=self._stalled,
+            contested=self._backoff.contested,
         )
+
+    def _remark(self) -> str:
+        if self._stalled:
+            minutes = (time.monotonic() - self._quiet_since) / 60
+            return (
+                f", but no message has come for {minutes:.0f} min: look whether the sensors publish, and under the "
+                "topics of mqtt.subscriptions"
+            )
+        lost = self._lost
+        if lost is not None and self._gathering.last_us - lost.until_us < _TOLD_US:
+            return f"; {lost.detail}"
+        return ""
 
     # ---- the reader's thread -------------------------------------------------------------------------
 
     def _run(self) -> None:
-        delay = _BACKOFF_S[0]
         while not self._stopping.is_set():
-            began = time.monotonic()
+            connection: Connection | None = None
+            again = False
             try:
-                if self._connect_once():
-                    continue
-            except (OSError, ssl.SSLError, ValueError) as error:
-                self._say(False, f"cannot reach {self._settings.address}: {_words(error)}")
+                connection = Connection(self._settings, self._version, self._gather, self._formerly)
+                again = self._connect_once(connection)
+            except AccessError as error:
+                self._say(False, str(error))
+            except (OSError, ValueError) as error:
+                self._say(
+                    False, f"cannot reach {self._settings.address}: {words(error, self._settings.host)}"
+                )
             except Exception as error:
                 # the thread must outlive any fault: the broker redelivers what was not acknowledged
                 _log.exception("the session was broken by a fault")
                 self._say(False, f"broken by a fault: {error!r}")
-            if time.monotonic() - began >= _SETTLED_S:
-                delay = _BACKOFF_S[0]
-            self._pause(delay * self._chance.uniform(0.5, 1.0))
-            delay = min(delay * 2, _BACKOFF_S[1])
-        self._hand_over(final=True)
+            if not again:
+                self._pause(self._wait_s(connection))
+        self._gathering.hand_over(final=True)
+
+    def _wait_s(self, connection: Connection | None) -> float:
+        """How long to wait after this connection [s]; whether our name is contested is told on the way."""
+        if connection is None:
+            return self._backoff.after(welcomed=False, age_s=0.0, taken_over=False)
+        pause_s = self._backoff.after(
+            welcomed=connection.welcome,
+            age_s=connection.age_s,
+            taken_over="taken over" in connection.ended.lower(),
+        )
+        if self._backoff.contested and not self._stopping.is_set():
+            self._say(
+                False,
+                f"dropped again and again right after connecting: client id {self._settings.client_id!r} seems to "
+                "be in use by another client; give each its own mqtt.client_id. The next attempt is in "
+                f"{pause_s:.0f} s",
+            )
+        return pause_s
 
     def _pause(self, seconds: float) -> None:
         """Wait before the next attempt; the clock's watermark goes on meanwhile."""
         end = time.monotonic() + seconds
-        while not self._stopping.is_set() and (left := end - time.monotonic()) > 0:
-            self._settle(None)
-            self._hand_over()
+        while self._meanwhile() and not self._renew.is_set() and (left := end - time.monotonic()) > 0:
             self._stopping.wait(min(left, _IDLE_S))
 
-    def _connect_once(self) -> bool:
+    def _meanwhile(self) -> bool:
+        """What goes on without a connection; False where the session is to stop."""
+        self._settle(None)
+        self._gathering.hand_over()
+        return not self._stopping.is_set()
+
+    def _connect_once(self, connection: Connection) -> bool:
         """One connection from CONNECT to its end; True when the next is to be tried at once."""
         self._epoch += 1
         self._in_flight.clear()
-        connection = Connection(self._settings, self._version, self._gather)
+        self._renew.clear()
+        opened = False
         try:
-            connection.open()
-            self._serve(connection)
+            opened = connection.open_beside(self._meanwhile)
+            if opened:
+                self._serve(connection)
         finally:
-            self._settle(connection)
-            connection.close()
+            if opened:
+                self._settle(connection)
+                connection.close()
+            if connection.welcome:
+                self._served_us = self._gathering.last_us
         if self._stopping.is_set():
             self._say(False, "stopped", quiet=True)
-            return False
+            return True
         if not connection.welcome and self._other_version(connection.refused):
             return True
         self._note_end(connection)
-        return False
+        return self._renew.is_set()
 
     def _serve(self, connection: Connection) -> None:
-        welcomed = False
-        while not self._stopping.is_set():
+        welcomed = settled = False
+        self._quiet_since = time.monotonic() if not self._stalled else self._quiet_since
+        while not (self._stopping.is_set() or self._renew.is_set() or self._falls_silent(connection)):
             self._settle(connection)
-            timeout = _GATHER_S / 4 if self._gathered else _IDLE_S
-            more = connection.turn(self._wake_out, timeout, reading=self._has_room())
+            timeout = _IDLE_S if self._gathering.is_empty else GATHER_S / 4
+            more = connection.turn(self._wake_out, timeout, reading=self._gathering.has_room())
             if more is None:
                 return
             _drain(self._wake_out)
             if connection.welcome and not welcomed:
                 welcomed = True
                 self._note_welcome(connection)
+            if connection.settled and not settled:
+                settled, self._formerly = True, self._settings.subscriptions
+                self._notices.append(Notice("settled", self._gathering.now_us(), topics=self._formerly))
             if connection.detail != self._status.detail:
                 self._status = replace(self._status, connected=connection.ready, detail=connection.detail)
-            self._hand_over(idle=not more)
+            self._gathering.hand_over(idle=not more)
 
-    def _has_room(self) -> bool:
-        return len(self._gathered) < BACKLOG * self._settings.window and self._held_bytes < _HELD_BYTES
+    def _falls_silent(self, connection: Connection) -> bool:
+        """Whether so long a silence on a good connection is to end it. Once: what is silent still is the sensors."""
+        now = time.monotonic()
+        if now < self._look_at or not connection.ready or self._stalled:
+            return False
+        self._look_at = now + _LOOK_S
+        if self._received != self._finished:
+            self._quiet_since = now  # the store holds us up; the broker waits, as it should
+        own = self._settings.stall_s
+        limit_s = self._silent_after_s() if own is None else own or None
+        if limit_s is None or now - self._quiet_since <= limit_s:
+            return False
+        self._stalled = True
+        detail = f"connected, but no message came for {limit_s:.0f} s; connecting anew"
+        _log.warning("the connection seems to be stalled", reason=detail)
+        self._notices.append(Notice("stalled", self._gathering.now_us(), detail=detail))
+        connection.ended = detail
+        self._renew.set()
+        return True
 
     def _other_version(self, refused: str) -> bool:
         """After a connection that got no welcome: whether to try MQTT 3.1.1 at once."""
@@ -234,9 +311,11 @@ class Session:
     # ---- what is told of a connection ----------------------------------------------------------------
 
     def _note_welcome(self, connection: Connection) -> None:
-        lost = self._welcomed and not connection.session_present
-        self._welcomed = True
-        self._sessions_lost += lost
+        lost = self._expected and not connection.session_present
+        self._expected = True
+        self._connections += 1
+        if lost:
+            self._note_loss()
         tell = _log.warning if lost else _log.info
         tell(
             "connected to a broker that had forgotten the session, and what it held for us"
@@ -250,23 +329,24 @@ class Session:
             self._status, protocol=connection.protocol, session_present=connection.session_present
         )
 
+    def _note_loss(self) -> None:
+        self._sessions_lost += 1
+        until_us = self._gathering.now_us()
+        since_us = min(self._served_us, until_us) or until_us
+        detail = (
+            "the broker had forgotten the session: messages published between "
+            f"{_iso(since_us)} and {_iso(until_us)} may be missing"
+        )
+        self._lost = Notice("possible_loss", until_us, since_us, detail)
+        self._notices.append(self._lost)
+
     def _note_end(self, connection: Connection) -> None:
         address = self._settings.address
         if connection.refused:
-            self._say(
-                False, f"{address} refused the connection: {connection.refused}{_hint(connection.refused)}"
-            )
+            hint = refusal_hint(connection.refused)
+            self._say(False, f"{address} refused the connection: {connection.refused}{hint}")
             return
-        short = connection.welcome and connection.age_s < _SETTLED_S
-        self._short_lives = self._short_lives + 1 if short else 0
-        if self._short_lives >= _TAKE_OVERS or "taken over" in connection.ended.lower():
-            self._say(
-                False,
-                f"dropped again and again right after connecting: client id {self._settings.client_id!r} seems to "
-                "be in use by another client; give each its own mqtt.client_id",
-            )
-        else:
-            self._say(False, f"lost the connection to {address}: {connection.ended or 'closed'}")
+        self._say(False, f"lost the connection to {address}: {connection.ended or 'closed'}")
 
     def _say(self, connected: bool, detail: str, *, quiet: bool = False) -> None:
         if detail != self._status.detail and not quiet:
@@ -281,57 +361,26 @@ class Session:
             if mid in self._in_flight:
                 return  # NATS sends again what waits long for its commit; it is here, and is acknowledged once
             self._in_flight.add(mid)
-        if not self._gathered:
-            self._gathered_at = time.monotonic()
-        self._gathered.append(
-            RawMessage(topic, payload, self._now_us(), retain, dup, mid, qos, self._epoch, size, digest)
+        received_us = self._gathering.now_us()
+        self._gathering.add(
+            RawMessage(topic, payload, received_us, retain, dup, mid, qos, self._epoch, size, digest)
         )
-        self._held_bytes += len(payload)
         self._received += 1
-
-    def _now_us(self) -> int:
-        """The receipt time: the service's clock, never backwards."""
-        self._last_us = max(self._last_us, int(self._clock() * 1e6))
-        return self._last_us
-
-    def _hand_over(self, *, idle: bool = True, final: bool = False) -> None:
-        """Give what was gathered to the writer; when nothing was, the time up to which that is so."""
-        now = self._now_us()
-        if not self._gathered:
-            if idle and self._windows.empty():
-                self._offer(Window((), now))
-            return
-        size = max(self._settings.window // _PARTS, 1)
-        full = len(self._gathered) >= size
-        if not (full or idle or final or time.monotonic() - self._gathered_at >= _GATHER_S):
-            return
-        while self._gathered:
-            part = tuple(self._gathered[:size])
-            rest = len(self._gathered) > size
-            watermark = part[-1].received_us if rest or not idle else now
-            if not self._offer(Window(part, watermark)):
-                return
-            del self._gathered[:size]
-            self._gathered_at = time.monotonic()
-
-    def _offer(self, window: Window) -> bool:
-        try:
-            self._windows.put_nowait(window)
-        except queue.Full:
-            return False
-        return True
+        if not retain:
+            self._quiet_since, self._stalled = self._gathering.began, False
 
     def _settle(self, connection: Connection | None) -> None:
         """Acknowledge what is committed. What came over an earlier connection the broker sends again."""
         while self._committed:
-            messages = self._committed.popleft().messages
+            window = self._committed.popleft()
+            messages = window.messages
             mids = [one.mid for one in messages if one.qos and one.epoch == self._epoch]
             if connection is not None and mids:
                 connection.acknowledge(mids)
                 self._in_flight.difference_update(mids)
                 self._acknowledged += len(mids)
             self._finished += len(messages)
-            self._held_bytes -= sum(len(one.payload) for one in messages)
+            self._gathering.release(window)
 
     def _wake(self) -> None:
         with suppress(OSError):  # it is awake already, or gone
@@ -344,16 +393,5 @@ def _drain(wire: socket.socket) -> None:
             pass
 
 
-def _hint(reason: str) -> str:
-    text = reason.lower()
-    if "user name" in text or "authori" in text:
-        return ": check mqtt.username and the password"
-    if "identifier" in text:
-        return ": check mqtt.client_id"
-    return ""
-
-
-def _words(error: BaseException) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate is not trusted ({error.verify_message}): check mqtt.ca_file"
-    return str(error) or type(error).__name__
+def _iso(us: int) -> str:
+    return datetime.fromtimestamp(us // 1_000_000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -234,8 +234,6 @@ def test_a_wrong_password_is_named(
     assert session(port, username="me", password="right").ready()[0]
 
 
-# paho drops the socket of a refused handshake without closing it
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.mosquitto
 def test_tls_with_a_ca_file(
     mosquitto_broker: Callable[..., object], session: Callable[..., Session], certificates: Path

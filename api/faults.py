@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from alerts.ordinance import OrdinanceError
+from api.backing import BackupError
 from api.fleet_file import FleetError
 from api.recording import RecordingError
 from api.security import RoleError
@@ -19,6 +20,7 @@ _USE: Final = (UseError, ConfigurationError, RoleError, FileNotFoundError, IsADi
 
 USER_FAULTS: Final[tuple[type[Exception], ...]] = (
     *_USE,
+    BackupError,
     BrokerError,
     FleetError,
     OrdinanceError,

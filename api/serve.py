@@ -22,6 +22,7 @@ from alerts.policy import Policy
 from api.bell import Bell
 from api.commands import Commands
 from api.core import Core, Rules
+from api.datadir import held
 from api.engine import ClockSource, Engine, Source
 from api.http.app import create_app
 from api.settings import ConfigurationError, Settings, check_bind
@@ -195,7 +196,7 @@ def listen(settings: Settings) -> socket.socket:
 def serve(settings: Settings, *, ready: Callable[[LiveService], None] = lambda _: None) -> None:
     """Run the service until SIGINT or SIGTERM; everything handed over is committed before it returns."""
     listener = listen(settings)
-    with running(settings) as service:
+    with held(settings.data_dir), running(settings) as service:
         config = uvicorn.Config(
             create_app(service),
             log_config=None,

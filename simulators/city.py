@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -10,17 +12,22 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from simulators.devices import Devices
+from simulators.faults import Fault, FaultKind, FaultPlan
 from simulators.fleetfile import fleet_toml
 from simulators.interceptor import Depths, Tanks, TankState, advance, depths
-from simulators.kitchen import KINDS, SLOT_S, KitchenDay, Kitchens, day_shape
+from simulators.kitchen import KINDS, SLOT_S, Inflow, KitchenDay, Kitchens, day_shape, upset
 from simulators.network import Message, Network, Quality
 from simulators.past import live_through
 from simulators.plan import CityPlan, draw_plan
 from simulators.probe import Pipes
+from simulators.scenario import DEFAULT_START_S, Scenario
+from simulators.sensor import Principle
+from simulators.strike import fault_lines, strike
 from simulators.trucks import Job, Yard
-from simulators.truth import Line, Witness, header_lines
+from simulators.truth import Line, Witness, header_lines, seconds
 
-DEFAULT_START_S: Final = 1_788_246_000.0  # 2026-09-01 00:00 in Los Angeles
+__all__ = ["DEFAULT_START_S", "City", "Step", "UnknownInterceptorError"]
+
 FIRST_PART: Final = 0.62  # of the surface that belongs to the first of two compartments
 
 
@@ -30,7 +37,7 @@ class UnknownInterceptorError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step brought: messages in order of arrival, lines of truth, services that ended."""
+    """What one step brought: messages in order of arrival, lines of truth, pump-outs that ended."""
 
     start_s: float
     messages: list[Message]
@@ -51,6 +58,10 @@ class City:
         First instant [s since the epoch], a multiple of 900.
     quality
         How well the network carries messages.
+    kitchens, principles
+        Weights of the kinds of kitchen and of the sensing principles; empty: the usual mix.
+    faults
+        The kinds that strike, and for how many days [day] from the start they are drawn.
 
     Raises
     ------
@@ -64,28 +75,62 @@ class City:
         count: int = 40,
         start_s: float = DEFAULT_START_S,
         quality: Quality | None = None,
+        *,
+        kitchens: Mapping[str, float] | None = None,
+        principles: Mapping[Principle, float] | None = None,
+        faults: Mapping[FaultKind, FaultPlan] | None = None,
+        fault_days: float = 366.0,
     ) -> None:
         if start_s % SLOT_S:
             raise ValueError(f"start_s: must be a multiple of {SLOT_S}, is {start_s!r}")
         streams = [np.random.default_rng(item) for item in np.random.SeedSequence(seed).spawn(7)]
-        self.plan: CityPlan = draw_plan(streams[0], count, start_s)
+        self.plan: CityPlan = draw_plan(streams[0], count, start_s, principles or None, kitchens)
+        self.faults = strike(self.plan, faults or {}, start_s, fault_days, seed)
         self.start_s = start_s
         self.now_s = start_s
         self._zone = ZoneInfo(self.plan.timezone)
-        kitchens = _kitchens(self.plan, streams[1])
+        feeding = _kitchens(self.plan, streams[1])
         self._tanks = _tanks(self.plan)
-        past = live_through(self.plan, kitchens, self._tanks, start_s, streams[2])
+        past = live_through(self.plan, feeding, self._tanks, start_s, streams[2])
         self._state = past.state
         self._last_pump_outs = past.last_pump_outs
-        self._weather = KitchenDay(kitchens, streams[3])
+        self._weather = KitchenDay(feeding, streams[3])
         self._pipes = Pipes(count)
         self._devices = Devices(self.plan, streams[4])
-        self._network = Network(quality or Quality(), streams[5])
+        self._network = Network(
+            quality or Quality(),
+            streams[5],
+            [f"quarterline/v1/{sensor.id}/readings" for sensor in self.plan.sensors],
+            [sensor.interceptor for sensor in self.plan.sensors],
+            self.faults,
+        )
         self._yard = Yard(streams[6], count)
         self._layers = depths(self._tanks, self._state)
         self._witness = Witness(self.plan, self._tanks, self._layers)
         self._index = {item.id: row for row, item in enumerate(self.plan.interceptors)}
         self._opening: list[Line] = header_lines(self.plan, start_s)
+        self._ahead = deque(fault_lines(self.plan, self.faults.faults))
+        self._skims: deque[Fault] = deque(one for one in self.faults.faults if one.kind is FaultKind.SKIM)
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> City:
+        """The city of a scenario.
+
+        Raises
+        ------
+        ValueError
+            As the city itself.
+        """
+        return cls(
+            scenario.seed,
+            scenario.count,
+            scenario.start_s,
+            scenario.quality,
+            kitchens=scenario.kitchens,
+            principles=scenario.principles,
+            faults=scenario.faults,
+            fault_days=scenario.days,
+        )
 
     @property
     def tanks(self) -> Tanks:
@@ -137,8 +182,10 @@ class City:
         local_s = self._local(now_s)
         if local_s % 86400 == 0:
             truth += self._witness.midnight(now_s, before)
-        done = self._yard.advance(self._tanks, self._state, now_s)
-        inflow = self._weather.draw(local_s, float(SLOT_S))
+        truth += self._faults_begun(now_s + SLOT_S)
+        ended = self._yard.advance(self._tanks, self._state, now_s)
+        done = [job for job in ended if not job.skim]
+        inflow = self._inflow(now_s, local_s)
         advance(self._tanks, self._state, inflow, float(SLOT_S))
         self._layers = after = depths(self._tanks, self._state)
         pulse = self._pipes.advance(inflow.mix_c, inflow.pulse_c, inflow.pulse_start_s, inflow.pulse_s)
@@ -146,10 +193,27 @@ class City:
         spoken = self._devices.speak(now_s, before, after, pulse, self._yard.at_work, age_days)
         self._network.carry(spoken.sent_us, spoken.topics, spoken.payloads)
         self.now_s = now_s + SLOT_S
-        truth += self._witness.crossings(now_s, after, done)
+        truth += self._witness.crossings(now_s, after, ended)
         truth += self._witness.hot_discharges(now_s, inflow)
         truth += self._witness.pump_outs(done)
         return Step(now_s, self._network.deliver(int(self.now_s * 1e6)), truth, done)
+
+    def _faults_begun(self, end_s: float) -> list[Line]:
+        """Lines of the faults that begin before ``end_s``; the men with the skimmer go to work."""
+        while self._skims and self._skims[0].start_s < end_s:
+            skim = self._skims.popleft()
+            self._yard.skim(skim.interceptor, skim.start_s, skim.size, skim.end_s - skim.start_s)
+        lines: list[Line] = []
+        while self._ahead and seconds(self._ahead[0]["at"]) < end_s:
+            lines.append(self._ahead.popleft())
+        return lines
+
+    def _inflow(self, now_s: float, local_s: float) -> Inflow:
+        inflow = self._weather.draw(local_s, float(SLOT_S))
+        if not self.faults.faults:
+            return inflow
+        closed = np.isfinite(self.faults.sizes(FaultKind.CLOSURE, now_s))
+        return upset(inflow, closed, self.faults.sizes(FaultKind.MENU_SHIFT, now_s))
 
     def _local(self, now_s: float) -> float:
         offset = datetime.fromtimestamp(now_s, self._zone).utcoffset()

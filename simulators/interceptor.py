@@ -1,6 +1,7 @@
 """Interceptors as tanks: what they hold back, how the layers lie, how warm they are.
 
-Two compartments share one liquid level; what the first lets pass, the second may hold. Grease takes up water
+Two compartments share one liquid level; what the first lets pass or a strong flow stirs up, the second may hold
+(solids migrate downstream: Water Environment Research 2012, 84:237). Grease takes up water
 as it ages; sludge compacts, so that its depth grows concavely (Gray 1995, Environmental Technology 16:795).
 """
 
@@ -24,6 +25,7 @@ FOG_CAPTURE: Final = (0.86, 0.45)  # of what reaches the compartment, at rest, c
 SOLIDS_CAPTURE: Final = (0.72, 0.40)
 FILL_SCALE: Final = 0.50  # capture falls with exp(-(fill / scale)²)
 OVERFLOW_M_S: Final = 1.6e-4  # surface loading at which capture is halved
+SCOUR_S: Final = 4e-8  # part of the sludge carried on each second at that loading; goes with its square
 WEIR_M: Final = 0.10  # width of the outlet
 WEIR_COEFFICIENT: Final = 1.80  # m^0.5/s, sharp-crested
 GROUND_C: Final = 19.5
@@ -138,7 +140,8 @@ def advance(tanks: Tanks, state: TankState, inflow: Inflow, dt_s: float) -> None
             np.where(there, capture(SOLIDS_CAPTURE[compartment], fill, loading, inflow.mix_c), 0.0) * solids
         )
         _deposit(state, compartment, kept, sunk, dt_s)
-        grease, solids = grease - kept, solids - sunk
+        grease = grease - kept
+        solids = solids - sunk + _scour(state, compartment, loading, dt_s)
     state.left[:, 0] += grease
     state.left[:, 1] += solids
     _carry_out(tanks, state)
@@ -156,6 +159,15 @@ def _deposit(state: TankState, compartment: int, kept: Floats, sunk: Floats, dt_
     state.sludge_m3[column] += sunk / FRESH_SLUDGE_KG_M3
     settled = state.dry_kg[column] / OLD_SLUDGE_KG_M3
     state.sludge_m3[column] += (settled - state.sludge_m3[column]) * dt_s / COMPACTION_S
+
+
+def _scour(state: TankState, compartment: int, loading_m_s: Floats, dt_s: float) -> Floats:
+    """Stir sludge up and on: dry solids [kg] that leave the compartment, shape (n,)."""
+    part = np.minimum(SCOUR_S * dt_s * (loading_m_s / OVERFLOW_M_S) ** 2, 0.2)
+    gone = state.dry_kg[:, compartment] * part
+    state.dry_kg[:, compartment] -= gone
+    state.sludge_m3[:, compartment] *= 1.0 - part
+    return np.asarray(gone, dtype=np.float64)
 
 
 def _carry_out(tanks: Tanks, state: TankState) -> None:

@@ -113,6 +113,25 @@ class Inflow:
     hot: Bools  # the pulse is a purge above 60 degC
 
 
+def upset(inflow: Inflow, closed: Bools, menu: Floats) -> Inflow:
+    """The same step with some kitchens ``closed`` and others on another menu, arrays of shape (n,).
+
+    ``menu`` is the ratio of grease in the water to the usual, NaN where nothing changed; solids follow by its
+    root. The day that would have been is drawn first, so that no other kitchen's day changes.
+    """
+    ratio = np.where(np.isnan(menu), 1.0, menu)
+    return Inflow(
+        np.where(closed, 0.0, inflow.volume_m3),
+        np.where(closed, 0.0, inflow.grease_m3 * ratio),
+        np.where(closed, 0.0, inflow.solids_kg * np.sqrt(ratio)),
+        inflow.mix_c,
+        np.where(closed, np.nan, inflow.pulse_c),
+        inflow.pulse_start_s,
+        inflow.pulse_s,
+        inflow.hot & ~closed,
+    )
+
+
 class KitchenDay:
     """The kitchens with their slow moods: a day that is busier or greasier than another."""
 

@@ -1,4 +1,4 @@
-"""People at the tank: what they read off a stick, and whom they serve unasked."""
+"""People at the tank: what they read off a stick, whom they serve unasked, and what they write about it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Final
 import numpy as np
 
 from simulators.city import City
+from simulators.faults import FaultKind
 from simulators.interceptor import DAY_S
 from simulators.kitchen import Floats
+from simulators.scenario import Habits
 from simulators.trucks import Job
 from simulators.truth import Line, iso, seconds
 
@@ -39,45 +41,37 @@ def dip(job: Job, rng: np.random.Generator) -> Dipped:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Habits:
-    """How interceptors are served where no service orders it.
-
-    A cycle ends once the fraction has passed a level drawn uniformly from ``levels``, or after
-    ``longest_days``; ``partial`` is the chance of a partial pump-out, ``paper`` that of a manifest, and
-    ``cores_a_month`` the rate of core samples an interceptor.
-    """
-
-    levels: tuple[float, float] = (0.17, 0.33)
-    longest_days: float = 120.0
-    partial: float = 0.08
-    paper: float = 0.93
-    cores_a_month: float = 0.3
-
-
 class Crew:
-    """Drivers and inspectors of a recorded scenario; what they write becomes events for replay."""
+    """Drivers and inspectors of a recorded scenario; what they write becomes events for replay.
+
+    Every interceptor has random numbers of its own. A manifest is true, missing (by habit, or while
+    ``missing_manifest`` is in force) or false: paper of a complete pump-out that never was.
+    """
 
     def __init__(self, city: City, habits: Habits, rng: np.random.Generator) -> None:
         self._city = city
         self._habits = habits
-        self._rng = rng
         count = len(city.plan.interceptors)
-        self._level = rng.uniform(*habits.levels, count)
+        self._rng = rng.spawn(count)
+        self._day_rng = rng
+        self._level = np.array([one.uniform(*habits.levels) for one in self._rng])
         self._since_s = np.full(count, city.now_s)
         self._pending: set[int] = set()
         self._events: list[Line] = []
-        self._papers = 0
+        self._papers = [0] * count
+        self._lies = [one for one in city.faults.faults if one.kind is FaultKind.FALSE_MANIFEST]
 
     def plan_day(self, now_s: float, filled: Floats) -> None:
         """Decide at the start of a day whom to serve and where to take a core; ``filled`` is the fraction."""
-        habits, rng = self._habits, self._rng
+        habits = self._habits
         self._draw_cores(now_s)
+        self._write_lies(now_s)
         due = (filled >= self._level) | (now_s - self._since_s > habits.longest_days * DAY_S)
         for row in np.flatnonzero(due).tolist():
             if row in self._pending:
                 continue
             self._pending.add(row)
+            rng = self._rng[row]
             name = self._city.plan.interceptors[row].id
             at_s = now_s + float(rng.uniform(5.0, 20.0)) * HOUR_S
             self._city.pump_out(name, at_s, complete=bool(rng.random() >= habits.partial))
@@ -85,43 +79,61 @@ class Crew:
     def services_done(self, done: Sequence[Job]) -> None:
         """Write the papers of services that ended, hours later or never."""
         for job in done:
-            row, rng = job.interceptor, self._rng
+            row, rng = job.interceptor, self._rng[job.interceptor]
+            end_s = job.end_s or job.at_s
             self._pending.discard(row)
-            self._since_s[row] = job.end_s or job.at_s
+            self._since_s[row] = end_s
             self._level[row] = rng.uniform(*self._habits.levels)
-            if rng.random() < self._habits.paper:
-                self._manifest(job, dip(job, rng))
+            forgotten = np.isfinite(self._city.faults.sizes(FaultKind.MISSING_MANIFEST, end_s)[row])
+            dipped, written = dip(job, rng), rng.random() < self._habits.paper
+            if written and not forgotten:
+                self._manifest(row, job.start_s or job.at_s, end_s, job.complete, dipped)
 
     def events_until(self, end_s: float) -> list[Line]:
         """What the service learns until ``end_s`` [s since the epoch], in order."""
         known = [line for line in self._events if seconds(line["at"]) < end_s]
         return sorted(known, key=lambda line: (seconds(line["at"]), line["interceptor"]))
 
-    def _manifest(self, job: Job, dipped: Dipped) -> None:
-        plan = self._city.plan.interceptors[job.interceptor]
-        self._papers += 1
+    def _manifest(self, row: int, start_s: float, end_s: float, complete: bool, dipped: Dipped) -> None:
+        plan = self._city.plan.interceptors[row]
+        self._papers[row] += 1
         self._events.append(
             {
-                "at": iso((job.end_s or job.at_s) + HOUR_S * float(self._rng.uniform(0.5, 30.0))),
+                "at": iso(end_s + HOUR_S * float(self._rng[row].uniform(0.5, 30.0))),
                 "type": "manifest",
                 "interceptor": plan.id,
-                "number": f"{plan.hauler.upper()}-{self._papers:05d}",
-                "pumped_at": iso(job.start_s or job.at_s),
+                "number": f"{plan.hauler.upper()}-{row + 1:04d}{self._papers[row]:02d}",
+                "pumped_at": iso(start_s),
                 "hauler": plan.hauler,
-                "complete": job.complete,
+                "complete": complete,
                 "volume_l": dipped.volume_l,
                 "fog_mm": dipped.fog_mm,
                 "solids_mm": dipped.solids_mm,
             }
         )
 
+    def _write_lies(self, now_s: float) -> None:
+        """Papers of pump-outs that are said to have been today; their figures are guessed from the truth."""
+        city, layers = self._city, self._city.layers()
+        for lie in self._lies:
+            if not now_s <= lie.start_s < now_s + DAY_S:
+                continue
+            row, rng = lie.interceptor, self._rng[lie.interceptor]
+            guessed = Dipped(
+                fog_mm=round(1e3 * float(layers.fog[row, 0]) * float(rng.uniform(0.7, 1.3))),
+                solids_mm=round(1e3 * float(layers.solids[row, 0]) * float(rng.uniform(0.7, 1.3))),
+                volume_l=round(city.plan.interceptors[row].volume_l * float(rng.uniform(0.9, 1.0))),
+            )
+            self._manifest(row, lie.start_s, lie.start_s + HOUR_S, True, guessed)
+
     def _draw_cores(self, now_s: float) -> None:
         count = len(self._city.plan.interceptors)
-        chosen = self._rng.random(count) < self._habits.cores_a_month / 30.0
+        chosen = self._day_rng.random(count) < self._habits.cores_a_month / 30.0
         layers = self._city.layers()
         for row in np.flatnonzero(chosen).tolist():
-            fog = float(layers.fog[row, 0]) + float(self._rng.normal(0.0, STICK_FOG_M))
-            solids = float(layers.solids[row, 0]) + float(self._rng.normal(0.0, STICK_SOLIDS_M))
+            rng = self._rng[row]
+            fog = float(layers.fog[row, 0]) + float(rng.normal(0.0, STICK_FOG_M))
+            solids = float(layers.solids[row, 0]) + float(rng.normal(0.0, STICK_SOLIDS_M))
             self._events.append(
                 {
                     "at": iso(now_s + HOUR_S),

@@ -104,18 +104,23 @@ class CityPlan:
     timezone: str = ZONE
 
 
+USUAL_KITCHENS: Final = dict(zip(KINDS, (0.40, 0.26, 0.14, 0.10, 0.10), strict=True))
+
+
 def draw_plan(
     rng: np.random.Generator,
     count: int,
     start_s: float,
     principles: Mapping[Principle, float] | None = None,
+    kitchens: Mapping[str, float] | None = None,
 ) -> CityPlan:
     """Draw a city of ``count`` interceptors (at least 1) that starts at ``start_s`` [s since the epoch].
 
     Four interceptors stand at three sites. Most sensors are 50 mm electrode rods; two-interface devices,
     device-computed depths and sonars follow. ``principles`` gives weights instead; each sensor then has
     limits, resolution and lags of its own, and each interceptor a density of its grease, whose floating part
-    stands above the outlet. Sites and interceptors are the same with every mix.
+    stands above the outlet. Sites and interceptors are the same with every mix. ``kitchens`` gives weights of
+    the kinds of kitchen.
 
     Raises
     ------
@@ -125,7 +130,7 @@ def draw_plan(
     if count < 1:
         raise ValueError(f"count: a city has at least 1 interceptor, not {count}")
     mix = None if principles is None else checked_mix(principles)
-    sites = _draw_sites(rng, -(-count * 3 // 4))
+    sites = _draw_sites(rng, -(-count * 3 // 4), kitchens or USUAL_KITCHENS)
     homes = np.sort(np.concatenate([np.arange(len(sites)), np.arange(count - len(sites)) * 3 % len(sites)]))
     loads = [float(np.exp(rng.normal(0.0, KINDS[site.kitchen].spread))) for site in sites]
     interceptors = []
@@ -144,8 +149,9 @@ def draw_plan(
     return CityPlan(tuple(sites), tuple(interceptors), tuple(sensors), _haulers(today))
 
 
-def _draw_sites(rng: np.random.Generator, count: int) -> list[SitePlan]:
-    kinds = rng.choice(list(KINDS), size=count, p=[0.40, 0.26, 0.14, 0.10, 0.10])
+def _draw_sites(rng: np.random.Generator, count: int, weights: Mapping[str, float]) -> list[SitePlan]:
+    share = np.array([weights.get(kind, 0.0) for kind in KINDS])
+    kinds = rng.choice(list(KINDS), size=count, p=share / share.sum())
     order = rng.permutation(len(FIRST_NAMES))
     sites = []
     for number in range(count):

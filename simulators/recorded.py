@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 import msgspec
 import numpy as np
 
-from simulators.city import DEFAULT_START_S, City
+from simulators.city import City
 from simulators.interceptor import fraction
 from simulators.kitchen import SLOTS
-from simulators.network import Message, Quality
-from simulators.people import Crew, Habits
+from simulators.network import Message
+from simulators.people import Crew
+from simulators.scenario import Scenario
 from simulators.truth import MONITORED, Line
 
+__all__ = ["Files", "Scenario", "simulate"]
+
 CREW_STREAM: Final = 9
+RETAIN: Final = b',"retain":true'
 Progress = Callable[[float], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """What to simulate. ``days`` [day] from ``start_s`` [s since the epoch], every 15 minutes."""
-
-    seed: int = 1
-    days: int = 30
-    count: int = 40
-    start_s: float = DEFAULT_START_S
-    quality: Quality = field(default_factory=Quality)
-    habits: Habits = field(default_factory=Habits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +52,7 @@ def simulate(scenario: Scenario, folder: Path, progress: Progress = lambda _: No
     ValueError
         The scenario's start is no multiple of 900 s, or its count below 1.
     """
-    city = City(scenario.seed, scenario.count, scenario.start_s, scenario.quality)
+    city = City.of(scenario)
     crew = Crew(city, scenario.habits, np.random.default_rng((scenario.seed, CREW_STREAM)))
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(
@@ -94,8 +86,8 @@ def _write_messages(file: IO[bytes], messages: list[Message]) -> None:
     texts = np.datetime_as_string(received, unit="us").tolist()
     file.write(
         b"".join(
-            b'{"received_at":"%bZ","topic":"%b","payload":%b}\n'
-            % (text.encode(), message.topic.encode(), message.payload)
+            b'{"received_at":"%bZ","topic":"%b","payload":%b%b}\n'
+            % (text.encode(), message.topic.encode(), message.payload, RETAIN if message.retain else b"")
             for text, message in zip(texts, messages, strict=True)
         )
     )

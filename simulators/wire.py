@@ -63,7 +63,7 @@ class Broker:
         """Send one message; never waits."""
         with self._count:
             self._unacknowledged += 1
-        self._client.publish(message.topic, message.payload, qos=1)
+        self._client.publish(message.topic, message.payload, qos=1, retain=message.retain)
 
     def room(self, stop: threading.Event, most: int = MOST_WAITING) -> bool:
         """Wait until at most ``most`` messages are unacknowledged; False when it is time to stop."""

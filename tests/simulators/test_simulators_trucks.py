@@ -53,7 +53,7 @@ def test_a_partial_pump_out_takes_the_grease_and_leaves_the_sludge(
     (fog, _), (solids, _) = job.before
     assert job.after[0, 0] < 0.11 * fog
     assert 0.7 * solids < job.after[1, 0] < 0.97 * solids
-    assert job.level_to_m == pytest.approx(0.45 * 1.22)
+    assert 0.30 * 1.22 <= job.level_to_m <= 0.60 * 1.22
 
 
 def test_the_truth_tells_the_residual_and_what_was_there(lived_fortnight: tuple[City, list[Step]]) -> None:

@@ -9,17 +9,29 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from simulators.electronics import electronics
+from simulators.faults import FaultKind, Schedule
 from simulators.interceptor import Depths as Layers
-from simulators.kitchen import SLOT_S, Floats
-from simulators.mounting import SensorPlan
+from simulators.kitchen import SLOT_S, Bools, Floats
 from simulators.plan import CityPlan
-from simulators.probe import Probes, Pulse
-from simulators.sensor import Depths, Device, Echoes, Interfaces, Principle, Rods, View
+from simulators.probe import Baths, Probes, Pulse
+from simulators.sensor import Device, Principle, View
+from simulators.trouble import FILMED_PROBE, Acting, Troubles, outdoors_c
 
 Ints = np.ndarray
 AGITATING_M: Final = 0.008  # head over the weir that doubles the unrest at the interfaces
-FAHRENHEIT: Final = frozenset({Principle.ROD, Principle.DEPTHS})
-EPOCH_UNIT: Final = {Principle.DEPTHS: 1_000_000, Principle.ECHO: 1_000}  # the others write ISO 8601
+FAHRENHEIT: Final = frozenset({Principle.ROD, Principle.DEPTHS, Principle.AIR_GAP, Principle.SONAR_DOWN})
+EPOCH_UNIT: Final = {  # microseconds in the unit of their clock; the others write ISO 8601
+    Principle.DEPTHS: 1_000_000,
+    Principle.ECHO: 1_000,
+    Principle.AIR_GAP: 1_000_000,
+    Principle.PRESSURE: 1_000,
+    Principle.RADAR: 1,
+}
+CLIMATE: Final = frozenset({"air_c"})  # fields of a reading that are no levels
+DRAUGHT: Final = 0.35  # how far the air under the cover is from the tank's warmth, towards the air outdoors
+WATER_KG_M3: Final = 998.0
+NOTHING: Final = Acting({}, {})
 _encode = msgspec.json.Encoder().encode
 
 
@@ -31,44 +43,36 @@ class Spoken:
     topics: list[str]
     payloads: list[bytes]
 
+    def take(self, at: Ints) -> Spoken:
+        """The messages ``at``."""
+        rows = at.tolist()
+        return Spoken(
+            self.sent_us[at], [self.topics[row] for row in rows], [self.payloads[row] for row in rows]
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _Group:
     principle: Principle
     device: Device
     electrodes: tuple[int, ...]
-
-
-def _electronics(principle: Principle, plans: Sequence[SensorPlan], rng: np.random.Generator) -> Device:
-    count = len(plans)
-    least = np.array([plan.min_layer_mm for plan in plans]) / 1e3
-    if principle is Principle.ROD:
-        longest = max(plan.electrodes for plan in plans)
-        there = np.arange(longest) < np.array([plan.electrodes for plan in plans])[:, None]
-        pitch = np.array([plan.pitch_mm for plan in plans]) / 1e3
-        gain = np.where(there, rng.normal(1.0, 0.015, (count, longest)), np.nan)
-        return Rods(
-            np.array([plan.first_mm for plan in plans]) / 1e3,
-            pitch,
-            pitch * rng.uniform(0.7, 1.0, count),
-            gain,
-            rng.normal(0.0, 0.006, (count, longest)),
-        )
-    if principle is Principle.INTERFACES:
-        return Interfaces(rng.normal(0.0, (0.002, 0.0015, 0.002), (count, 3)), least)
-    if principle is Principle.DEPTHS:
-        return Depths(rng.normal(1.0, 0.025, (count, 2)), least)
-    return Echoes(
-        np.array([plan.mount_height_mm for plan in plans]) / 1e3,
-        np.array([plan.sonar_height_mm for plan in plans]) / 1e3,
-        least,
-    )
+    held: dict[str, Floats]  # what each device last said, by field, while it was not stuck
 
 
 class Devices:
-    """All sensors of a city."""
+    """All sensors of a city.
 
-    def __init__(self, plan: CityPlan, rng: np.random.Generator) -> None:
+    Parameters
+    ----------
+    plan
+        The city.
+    rng
+        Every device's electronics and noise follow from it.
+    faults
+        What befalls the devices; None: nothing does.
+    """
+
+    def __init__(self, plan: CityPlan, rng: np.random.Generator, faults: Schedule | None = None) -> None:
         sensors = plan.sensors
         self._rng = rng
         self._home = np.array([sensor.interceptor for sensor in sensors])
@@ -79,10 +83,12 @@ class Devices:
         self._volt = rng.normal(3.62, 0.03, len(sensors))
         self._has_inlet = np.array([sensor.tau_s is not None for sensor in sensors])
         self.probes = Probes(np.array([sensor.tau_s or 10.0 for sensor in sensors]))
+        self._baths = Baths(np.array([sensor.tank_tau_s for sensor in sensors]))
         self._principle = [sensor.principle for sensor in sensors]
         self._group_of = np.zeros(len(sensors), dtype=np.int64)
         self._row_in_group = np.zeros(len(sensors), dtype=np.int64)
         self._groups: list[_Group] = []
+        density = [plan.interceptors[sensor.interceptor].grease_kg_m3 for sensor in sensors]
         for principle in Principle:
             members = [index for index, sensor in enumerate(sensors) if sensor.principle is principle]
             if not members:
@@ -91,7 +97,12 @@ class Devices:
             self._row_in_group[members] = np.arange(len(members))
             plans = [sensors[index] for index in members]
             electrodes = tuple(item.electrodes for item in plans)
-            self._groups.append(_Group(principle, _electronics(principle, plans, rng), electrodes))
+            device = electronics(principle, plans, [density[index] for index in members], rng)
+            self._groups.append(_Group(principle, device, electrodes, {}))
+        self._static_m = np.array([item.base_depth_mm for item in plan.interceptors]) / 1e3
+        self._lift = np.array([buoyancy(item.grease_kg_m3) for item in plan.interceptors])
+        self._troubles = None if faults is None else Troubles(faults, self._home, rng)
+        self._reset = np.zeros(len(sensors), dtype=bool)
 
     def speak(
         self, now_s: float, before: Layers, after: Layers, pulse: Pulse, at_work: set[int], age_days: float
@@ -101,17 +112,47 @@ class Devices:
         ``before`` and ``after`` are the layers at its ends, between which each looks; devices that feel the
         liquid move (``at_work``) send their levels every five minutes.
         """
-        home = self._home
+        home, troubles = self._home, self._troubles
+        acting = NOTHING if troubles is None else troubles.acting(now_s)
+        if troubles is not None:
+            self.probes.slow(1.0 + FILMED_PROBE * troubles.film(acting))
         inlet = self.probes.advance(
             Pulse(pulse.pipe_c[home], pulse.pulse_c[home], pulse.start_s[home], pulse.end_s[home]),
             self._phase_s,
         )
         sensor, offset_s, regular = self._turns(at_work)
-        view = self._view(before, after, home[sensor], offset_s / SLOT_S)
+        outside_c = outdoors_c(now_s)
+        view = self._view(before, after, home[sensor], offset_s / SLOT_S, outside_c)
         sent_us = ((now_s + offset_s) * 1e6).astype(np.int64)
-        bodies = self._bodies(sensor, sent_us, view)
-        self._add_climate(bodies, sensor, regular, inlet, view.tank_c, age_days)
-        return Spoken(sent_us, [self._topic[index] for index in sensor], [_encode(body) for body in bodies])
+        stated_us, volt = sent_us, self._volt - 0.3 * age_days / 365.0
+        missed = None
+        if troubles is not None:
+            view = troubles.disturb(acting, sensor, view, self._static_m[home[sensor]], outside_c)
+            stated_us = troubles.stated_us(acting, sensor, sent_us, offset_s)
+            volt = volt - troubles.lost_v(acting)
+            missed = troubles.missed(acting, sensor, volt)
+            self._start_again(acting)
+            inlet = troubles.inlet(acting, inlet, outside_c)
+        bodies = self._bodies(sensor, stated_us, view, acting.on(FaultKind.STUCK))
+        self._add_climate(bodies, sensor, regular, inlet, self._tank(sensor, regular, view.tank_c), volt)
+        spoken = Spoken(sent_us, [self._topic[index] for index in sensor], [_encode(body) for body in bodies])
+        return spoken if missed is None else spoken.take(np.flatnonzero(~missed))
+
+    def _start_again(self, acting: Acting) -> None:
+        """Let devices whose clock has just been reset count their messages from 0."""
+        reset = acting.on(FaultKind.CLOCK_RESET)
+        if reset is None:
+            self._reset[:] = False
+            return
+        for index in np.flatnonzero(reset & ~self._reset).tolist():
+            self._seq[index] = 0
+        self._reset = reset
+
+    def _tank(self, sensor: Ints, regular: Ints, tank_c: Floats) -> Floats:
+        """What the tank thermometers say in each message; only the regular ones tell it."""
+        by_device = np.empty(self._home.size)
+        by_device[sensor[regular]] = tank_c[regular]
+        return np.asarray(self._baths.advance(by_device, float(SLOT_S))[sensor], dtype=np.float64)
 
     def _turns(self, at_work: set[int]) -> tuple[Ints, Floats, Ints]:
         sensor, offset = np.arange(self._home.size), self._phase_s
@@ -126,23 +167,32 @@ class Devices:
         order = np.argsort(offset, kind="stable")
         return sensor[order], offset[order], regular[order]
 
-    def _view(self, before: Layers, after: Layers, home: Ints, part: Floats) -> View:
+    def _view(self, before: Layers, after: Layers, home: Ints, part: Floats, outside_c: float) -> View:
         def between(first: Floats, last: Floats) -> Floats:
             return np.asarray(first + (last - first) * part, dtype=np.float64)
 
         head = after.head[home]
         burst = self._rng.standard_gamma(2.0, home.size) / 2.0
+        level = between(self._stand(before)[home], self._stand(after)[home])
+        tank_c = between(before.tank_c[home], after.tank_c[home])
         return View(
-            between(before.level[home], after.level[home]) + head * burst,
+            level + head * burst,
             between(before.fog[home, 0], after.fog[home, 0]),
             between(before.solids[home, 0], after.solids[home, 0]),
-            between(before.tank_c[home], after.tank_c[home]),
+            tank_c,
             1.0 + head / AGITATING_M,
+            after.wet[home, 0],
+            tank_c + DRAUGHT * (outside_c - tank_c),
         )
 
-    def _bodies(self, sensor: Ints, sent_us: Ints, view: View) -> list[dict[str, Any]]:
-        iso = np.datetime_as_string(sent_us.astype("M8[us]"), unit="s", timezone="UTC").tolist()
-        stamps = sent_us.tolist()
+    def _stand(self, layers: Layers) -> Floats:
+        """Height of the surface [m], shape (n,): at the outlet, grease stands above what it displaces."""
+        full = layers.level >= self._static_m - 1e-9
+        return np.asarray(layers.level + np.where(full, self._lift * layers.fog[:, 0], 0.0), dtype=np.float64)
+
+    def _bodies(self, sensor: Ints, stated_us: Ints, view: View, stuck: Bools | None) -> list[dict[str, Any]]:
+        iso = np.datetime_as_string(stated_us.astype("M8[us]"), unit="s", timezone="UTC").tolist()
+        stamps = stated_us.tolist()
         bodies: list[dict[str, Any]] = []
         for index, text, stamp in zip(sensor.tolist(), iso, stamps, strict=True):
             unit = EPOCH_UNIT.get(self._principle[index])
@@ -152,8 +202,10 @@ class Devices:
         for number, group in enumerate(self._groups):
             at = np.flatnonzero(group_of == number)
             rows = self._row_in_group[sensor[at]]
-            here = View(*(getattr(view, name)[at] for name in View.__dataclass_fields__))
-            for name, values in group.device.read(rows, here, self._rng).items():
+            told = group.device.read(rows, view.take(at), self._rng)
+            if self._troubles is not None:
+                told = _hold(group, rows, told, None if stuck is None else stuck[sensor[at]])
+            for name, values in told.items():
                 _spread(bodies, at, name, values, [group.electrodes[row] for row in rows.tolist()])
         return bodies
 
@@ -164,7 +216,7 @@ class Devices:
         regular: Ints,
         inlet: tuple[Floats, Floats, Floats],
         tank_c: Floats,
-        age_days: float,
+        volts: Floats,
     ) -> None:
         """Temperatures and battery of the regular messages; extra ones carry levels alone."""
         noise = self._rng.normal(0.0, 0.06, (3, sensor.size))
@@ -173,7 +225,7 @@ class Devices:
         tank = tank_c + noise[2]
         scaled = [np.round(values * 1.8 + 32.0, 1).tolist() for values in (now, highest, tank)]
         plain = [np.round(values, 2).tolist() for values in (now, highest, tank)]
-        volt = np.round(self._volt - 0.3 * age_days / 365.0, 3).tolist()
+        volt = np.round(volts, 3).tolist()
         for row in np.flatnonzero(regular).tolist():
             index, body = int(sensor[row]), bodies[row]
             unit, values = ("f", scaled) if self._principle[index] in FAHRENHEIT else ("c", plain)
@@ -183,6 +235,35 @@ class Devices:
                 body["inlet_over_s"] = over[row]
             body[f"tank_{unit}"] = values[2][row]
             body["battery_v"] = volt[index]
+
+
+def buoyancy(grease_kg_m3: float | None) -> float:
+    """Part of a floating layer of this density [kg/m³] that stands above the level it was taken up at.
+
+    0 where the plan names no density: the surface then stays at the outlet.
+    """
+    return 0.0 if grease_kg_m3 is None else 1.0 - grease_kg_m3 / WATER_KG_M3
+
+
+def _hold(group: _Group, rows: Ints, told: dict[str, Floats], stuck: Bools | None) -> dict[str, Floats]:
+    """Let stuck devices repeat the levels they last gave; the air's temperature goes on."""
+    out = {}
+    for name, values in told.items():
+        if name in CLIMATE:
+            out[name] = values
+            continue
+        held = group.held.get(name)
+        if held is None:
+            held = group.held[name] = np.full((len(group.electrodes), *values.shape[1:]), np.nan)
+            held[rows] = values
+        if stuck is None or not stuck.any():
+            held[rows] = values
+            out[name] = values
+            continue
+        held[rows[~stuck]] = values[~stuck]
+        mask = stuck if values.ndim == 1 else stuck[:, None]
+        out[name] = np.where(mask, held[rows], values)
+    return out
 
 
 def _spread(

@@ -9,9 +9,27 @@ from typing import Final
 
 from simulators.mounting import SensorPlan
 from simulators.plan import CityPlan, HaulerPlan, InterceptorPlan, SitePlan
-from simulators.sensor import MEDIA, Principle
+from simulators.profiles import SCALES
+from simulators.sensor import Principle
 
 STEP_S: Final = 900
+_PROFILE: Final = ("pitch_mm", "first_mm")
+DEVICE_KEYS: Final[Mapping[Principle, tuple[str, ...]]] = {
+    Principle.ROD: _PROFILE,
+    Principle.INTERFACES: ("min_layer_mm",),
+    Principle.DEPTHS: ("min_layer_mm",),
+    Principle.ECHO: ("min_layer_mm", "mount_height_mm", "sonar_height_mm"),
+    Principle.CAPACITANCE: _PROFILE,
+    Principle.THERMISTOR: _PROFILE,
+    Principle.SONAR_UP: ("min_layer_mm", "sonar_height_mm"),
+    Principle.SONAR_DOWN: ("sonar_height_mm",),
+    Principle.AIR_GAP: ("mount_height_mm",),
+    Principle.OPTICAL: ("mount_height_mm",),
+    Principle.PRESSURE: ("pressure_height_mm",),
+    Principle.PRESSURE_SURFACE: ("pressure_height_mm",),
+    Principle.RADAR: ("min_layer_mm",),
+}
+"""What the fleet file tells of a device beside its probe's lag and its resolution."""
 
 
 def fleet_toml(plan: CityPlan, last_pump_outs: Mapping[int, date], webhook_base: str | None = None) -> str:
@@ -87,16 +105,14 @@ def _interceptor(interceptor: InterceptorPlan, site: str, last: date | None) -> 
 
 
 def _sensor(sensor: SensorPlan, interceptor: str) -> str:
-    device: dict[str, float | None] = {"tau_s": sensor.tau_s}
-    if sensor.principle is Principle.ROD:
-        device |= {"pitch_mm": sensor.pitch_mm, "first_mm": sensor.first_mm}
-    else:
-        device["min_layer_mm"] = sensor.min_layer_mm
-    if sensor.principle is Principle.ECHO:
-        device |= {"mount_height_mm": sensor.mount_height_mm, "sonar_height_mm": sensor.sonar_height_mm}
-    lines = "".join(f"{key} = {_number(value)}\n" for key, value in device.items() if value is not None)
-    if sensor.principle is Principle.ROD:
-        lines += "levels = { " + ", ".join(f"{name} = {value!r}" for name, value in MEDIA.items()) + " }\n"
+    keys = ("tau_s", *DEVICE_KEYS[sensor.principle])
+    values: dict[str, float | None] = {key: getattr(sensor, key) for key in keys}
+    if sensor.resolution_mm > 0.0:
+        values["resolution_mm"] = sensor.resolution_mm
+    lines = "".join(f"{key} = {_number(value)}\n" for key, value in values.items() if value is not None)
+    if sensor.principle in SCALES:
+        levels = SCALES[sensor.principle].levels()
+        lines += "levels = { " + ", ".join(f"{name} = {value!r}" for name, value in levels.items()) + " }\n"
     return (
         "[[sensors]]\n"
         f"id = {_text(sensor.id)}\n"

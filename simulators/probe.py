@@ -54,9 +54,14 @@ class Probes:
 
     def __init__(self, tau_s: Floats) -> None:
         self._tau_s = tau_s
+        self._slowed_s = tau_s
         self.now_c = np.full(tau_s.size, IDLE_C)
         self._max_c = np.full(tau_s.size, IDLE_C)
         self._over_s = np.zeros(tau_s.size)
+
+    def slow(self, factor: Floats | float) -> None:
+        """Make every probe slower by a factor, shape (n,), as a coat of grease on its sheath does."""
+        self._slowed_s = self._tau_s * factor
 
     def advance(self, pulse: Pulse, message_s: Floats) -> tuple[Floats, Floats, Floats]:
         """Go through one step of 900 s; each device speaks at ``message_s`` [s from its start].
@@ -81,9 +86,29 @@ class Probes:
             (pulse.pulse_c, fall - rise),
             (pulse.pipe_c, last_s - fall),
         ):
-            self.now_c, over = relax(self.now_c, target, self._tau_s, span)
+            self.now_c, over = relax(self.now_c, target, self._slowed_s, span)
             self._over_s += over
             self._max_c = np.maximum(self._max_c, self.now_c)
+
+
+class Baths:
+    """The tank thermometers of n devices, each behind its sheath; a lag of 0 s follows at once."""
+
+    def __init__(self, tau_s: Floats) -> None:
+        self._tau_s = tau_s
+        self._lagging = bool((tau_s > 0.0).any())
+        self._now_c: Floats | None = None
+
+    def advance(self, tank_c: Floats, span_s: float) -> Floats:
+        """What each says after ``span_s`` [s] in liquid of ``tank_c`` [degC]; shapes (n,)."""
+        if not self._lagging:
+            return tank_c
+        if self._now_c is None:
+            self._now_c = tank_c
+        safe = np.where(self._tau_s > 0.0, self._tau_s, 1.0)
+        left = np.where(self._tau_s > 0.0, np.exp(-span_s / safe), 0.0)
+        self._now_c = tank_c + (self._now_c - tank_c) * left
+        return self._now_c
 
 
 class Pipes:

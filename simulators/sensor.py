@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
 from typing import Final, Protocol
 
 import numpy as np
 
 from analysis.units import INCH_M
-from simulators.kitchen import Floats
+from simulators.kitchen import Bools, Floats
 
 MEDIA: Final = {"air": 0.05, "fog": 0.25, "water": 1.0, "solids": 0.7}
 WATER_SOUND: Final = (
@@ -24,6 +23,7 @@ WATER_SOUND: Final = (
 OIL_SOUND_M_S: Final = 1440.0
 OIL_SOUND_SLOPE: Final = -2.8  # m/s/K
 OIL_SOUND_AT_C: Final = 22.0
+FILM_M: Final = 0.06  # what a ripe film of grease on a window or transducer adds to a length
 
 
 class Principle(StrEnum):
@@ -48,10 +48,30 @@ PROFILES: Final = frozenset({Principle.ROD, Principle.CAPACITANCE, Principle.THE
 
 
 @dataclass(frozen=True, slots=True)
+class Harm:
+    """What disturbs each of r readings, arrays of shape (r,) [m]; 0 where nothing does."""
+
+    foam: Floats  # froth on the surface
+    film: Floats  # ripeness of a coating of grease, 0 … 1
+    false: Floats  # the wrong distance of a false echo, NaN where the echo is true
+    drift: Floats  # by which grease or level seem higher
+    spike: Floats  # the same, in one reading
+    dead: Floats  # electrodes that do not work
+    luck: Floats  # uniform in 0 … 1: whatever is left to chance
+
+    @classmethod
+    def none(cls, count: int) -> Harm:
+        """Nothing disturbs ``count`` readings."""
+        still = np.zeros(count)
+        return cls(still, still, np.full(count, np.nan), still, still, still, still)
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """The layers in front of r devices at the instant each looks, arrays of shape (r,) [m, degC].
 
-    ``surface`` includes the head over the weir; ``agitation`` is 1 at rest and grows with the inflow.
+    ``surface`` includes the head over the weir; ``agitation`` is 1 at rest and grows with the inflow;
+    ``wet`` is the share of water in the grease, ``air_c`` the air between cover and surface.
     """
 
     surface: Floats
@@ -59,11 +79,46 @@ class View:
     solids: Floats
     tank_c: Floats
     agitation: Floats
+    wet: Floats | None = None
+    air_c: Floats | None = None
+    harm: Harm | None = None
 
     @property
     def fog_bottom(self) -> Floats:
         """Height of the lower face of the grease [m]."""
         return self.surface - self.fog
+
+    @property
+    def froth(self) -> Floats | float:
+        """Height of the foam on the surface [m]."""
+        return 0.0 if self.harm is None else self.harm.foam
+
+    @property
+    def excess(self) -> Floats | float:
+        """By how much grease seems thicker, or a level higher, through film, drift and spikes [m]."""
+        harm = self.harm
+        return 0.0 if harm is None else FILM_M * harm.film + harm.drift + harm.spike
+
+    def or_false(self, length: Floats, least: float = 0.0) -> Floats:
+        """A length found by an echo [m], or what a false echo gives instead, ``least`` beyond its size."""
+        if self.harm is None:
+            return length
+        return np.where(np.isnan(self.harm.false), length, least + self.harm.false)
+
+    def take(self, at: np.ndarray) -> View:
+        """The readings ``at``."""
+        harm = self.harm
+        if harm is not None:
+            harm = Harm(
+                harm.foam[at], harm.film[at], harm.false[at], harm.drift[at],
+                harm.spike[at], harm.dead[at], harm.luck[at],
+            )  # fmt: skip
+        return View(
+            self.surface[at], self.fog[at], self.solids[at], self.tank_c[at], self.agitation[at],
+            None if self.wet is None else self.wet[at],
+            None if self.air_c is None else self.air_c[at],
+            harm,
+        )  # fmt: skip
 
 
 class Device(Protocol):
@@ -83,48 +138,15 @@ def oil_sound(oil_c: Floats) -> Floats:
     return np.asarray(OIL_SOUND_M_S + OIL_SOUND_SLOPE * (oil_c - OIL_SOUND_AT_C), dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class Rods:
-    """Electrode rods: rings of height ``ring_m`` every ``pitch_m``, each the mean of the media it touches.
-
-    ``gain`` has shape (d, electrodes), NaN where a shorter rod has no electrode; ``bias`` likewise.
-    """
-
-    first_m: Floats
-    pitch_m: Floats
-    ring_m: Floats
-    gain: Floats
-    bias: Floats
-
-    def read(self, rows: np.ndarray, view: View, rng: np.random.Generator) -> dict[str, Floats]:
-        """Electrode values from the floor up, 3 decimals; NaN past the rod's end."""
-        centre = self.first_m[rows, None] + self.pitch_m[rows, None] * np.arange(self.gain.shape[1])[None, :]
-        half = self.ring_m[rows, None] / 2
-        low, high = centre - half, centre + half
-        ripple = rng.normal(0.0, 1.0, (3, rows.size)) * view.agitation
-        solids = np.clip(view.solids + 0.003 * ripple[0], 0.0, None)
-        bottom = np.maximum(view.fog_bottom + 0.002 * ripple[1], solids)
-        surface = np.maximum(view.surface + 0.0015 * ripple[2], bottom)
-        shares = coverage(low, high, solids, bottom, surface)
-        levels = np.array([MEDIA["solids"], MEDIA["water"], MEDIA["fog"], MEDIA["air"]])
-        value = np.tensordot(levels, shares, axes=1) * self.gain[rows] + self.bias[rows]
-        value += rng.normal(0.0, 0.010, value.shape)
-        return {"profile": np.round(np.clip(value, 0.0, None), 3)}
+def only(where: Bools, value: Floats, decimals: int) -> Floats:
+    """``value`` rounded, shape (r,), and NaN elsewhere."""
+    return np.asarray(np.round(np.where(where, value, np.nan), decimals), dtype=np.float64)
 
 
-def coverage(low: Floats, high: Floats, solids: Floats, bottom: Floats, surface: Floats) -> Floats:
-    """Share of each ring in solids, water, grease and air, shape (4, r, electrodes), sum 1 over the media.
-
-    ``low`` and ``high`` (r, electrodes) are the rings' edges; the three heights (r,) the interfaces [m].
-    """
-    edges = [np.full_like(solids, -np.inf), solids, bottom, surface, np.full_like(solids, np.inf)]
-    span = high - low
-    return np.stack(
-        [
-            np.clip(np.minimum(high, above[:, None]) - np.maximum(low, below[:, None]), 0.0, None) / span
-            for below, above in pairwise(edges)
-        ]
-    )
+def quantise(value: Floats, step: Floats) -> Floats:
+    """Round to whole steps [same unit], shape (r,); a step of 0 leaves the value as it is."""
+    whole = np.where(step > 0.0, step, 1.0)
+    return np.where(step > 0.0, np.round(value / whole) * whole, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +155,27 @@ class Interfaces:
 
     offset_m: Floats  # shape (d, 3): mounting and calibration of surface, grease, solids
     min_layer_m: Floats
+    step_m: Floats | None = None
 
     def read(self, rows: np.ndarray, view: View, rng: np.random.Generator) -> dict[str, Floats]:
-        """``surface``, ``fog_bottom`` and ``solids_top`` in whole tenths of a millimetre."""
+        """``surface``, ``fog_bottom`` and ``solids_top`` in whole tenths of a millimetre, never crossing."""
         noise = rng.normal(0.0, 1.0, (3, rows.size)) * view.agitation
         offset = self.offset_m[rows]
         least = self.min_layer_m[rows]
         surface = view.surface + 0.0012 * noise[0] + offset[:, 0]
         bottom = view.fog_bottom + 0.0022 * noise[1] + offset[:, 0] + offset[:, 1]
-        top = view.solids + 0.0030 * noise[2] + offset[:, 2]
+        top = np.maximum(view.solids + 0.0030 * noise[2] + offset[:, 2], 0.0)
+        surface = surface + view.froth
+        bottom = surface - view.or_false(surface - bottom) - view.excess
+        if self.step_m is not None:
+            step = self.step_m[rows]
+            surface, bottom, top = (quantise(one, step) for one in (surface, bottom, top))
+        bottom = np.where(view.fog >= least, np.minimum(bottom, surface), np.nan)
+        top = np.where(view.solids >= least, np.where(top > bottom, bottom, top), np.nan)
         return {
             "surface_mm": np.round(surface * 1e3, 1),
-            "fog_bottom_mm": np.round(np.where(view.fog >= least, bottom, np.nan) * 1e3, 1),
-            "solids_top_mm": np.round(np.where(view.solids >= least, np.maximum(top, 0.0), np.nan) * 1e3, 1),
+            "fog_bottom_mm": np.round(bottom * 1e3, 1),
+            "solids_top_mm": np.round(top * 1e3, 1),
         }
 
 
@@ -155,6 +185,7 @@ class Depths:
 
     scale: Floats  # shape (d, 2): calibration of grease and solids
     min_layer_m: Floats
+    step_m: Floats | None = None
 
     def read(self, rows: np.ndarray, view: View, rng: np.random.Generator) -> dict[str, Floats]:
         """``fog_depth_in``, ``solids_depth_in`` and ``surface_in``, in hundredths of an inch."""
@@ -162,10 +193,15 @@ class Depths:
         least = self.min_layer_m[rows]
         fog = view.fog * self.scale[rows, 0] + 0.0045 * noise[0]
         solids = view.solids * self.scale[rows, 1] + 0.0045 * noise[1]
+        surface = view.surface + 0.002 * noise[2] + view.froth
+        fog = view.or_false(fog + view.froth) + view.excess
+        if self.step_m is not None:
+            step = self.step_m[rows]
+            fog, solids, surface = (quantise(one, step) for one in (fog, solids, surface))
         return {
             "fog_depth_in": np.round(np.where(fog >= least, fog, 0.0) / INCH_M, 2),
             "solids_depth_in": np.round(np.where(solids >= least, solids, 0.0) / INCH_M, 2),
-            "surface_in": np.round((view.surface + 0.002 * noise[2]) / INCH_M, 2),
+            "surface_in": np.round(surface / INCH_M, 2),
         }
 
 
@@ -185,11 +221,11 @@ class Echoes:
         noise = rng.normal(0.0, 1.0, (3, rows.size)) * view.agitation
         sonar, least = self.sonar_m[rows], self.min_layer_m[rows]
         wet = (sonar < view.fog_bottom) & (sonar > view.solids)
-        fog = view.fog + 0.0012 * noise[0]
-        path = sonar - view.solids + 0.0030 * noise[1]
+        fog = view.or_false(view.fog + 0.0012 * noise[0]) + view.excess
+        path = view.or_false(sonar - view.solids + 0.0030 * noise[1])
         fog_us = 2e6 * fog / oil_sound(view.tank_c)
         solids_us = 2e6 * path / water_sound(view.tank_c)
-        gap = self.mount_m[rows] - view.surface + 0.0015 * noise[2]
+        gap = self.mount_m[rows] - view.surface + 0.0015 * noise[2] - view.froth
         return {
             "echo_fog_us": np.round(np.where(wet & (view.fog >= least), fog_us, np.nan), 1),
             "echo_solids_us": np.round(np.where(wet & (view.solids >= 0.0), solids_us, np.nan), 1),

@@ -7,17 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulators.sensor import (
-    Depths,
-    Device,
-    Echoes,
-    Interfaces,
-    Rods,
-    View,
-    coverage,
-    oil_sound,
-    water_sound,
-)
+from simulators.profiles import Rods, coverage
+from simulators.sensor import Depths, Device, Echoes, Interfaces, View, oil_sound, water_sound
 
 MANY = np.zeros(4000, dtype=np.int64)  # one device, asked often: the mean is free of its electronics' noise
 

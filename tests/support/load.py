@@ -50,7 +50,7 @@ class Device:
     def __init__(self, sensor: str, port: int, record: IO[str], lock: threading.Lock) -> None:
         self._sensor = sensor
         self._record, self._lock = record, lock
-        self._numbers: dict[int, int] = {}  # by packet identifier, while unacknowledged
+        self._halves: dict[int, float] = {}  # by packet identifier, while unacknowledged
         self._room = threading.Semaphore(WINDOW)
         self._mine = threading.Lock()
         client = paho.Client(
@@ -71,24 +71,28 @@ class Device:
         while not self._room.acquire(timeout=0.1):
             if stopping.is_set():
                 return False
-        with self._mine:  # the acknowledgement may be faster than the return of publish()
-            info = self._client.publish(topic(self._sensor), body(number), qos=1)
-            self._numbers[info.mid] = number
+        # no lock across publish(): paho calls back under a lock of its own
+        self._settle(self._client.publish(topic(self._sensor), body(number), qos=1).mid, number)
         return True
 
     def _acknowledged(self, _client: paho.Client, _data: Any, mid: int, *_: Any) -> None:
-        now = time.monotonic()
+        self._settle(mid, time.monotonic())
+
+    def _settle(self, mid: int, half: float) -> None:
+        """A reading's number and the moment of its acknowledgement come in either order."""
         with self._mine:
-            number = self._numbers.pop(mid, None)
-        if number is None:
-            return
+            other = self._halves.pop(mid, None)
+            if other is None:
+                self._halves[mid] = half
+                return
+        number, moment = (half, other) if isinstance(half, int) else (other, half)
         with self._lock:
-            self._record.write(f"{self._sensor} {number} {now:.3f}\n")
+            self._record.write(f"{self._sensor} {number} {moment:.3f}\n")
         self._room.release()
 
     def open(self) -> int:
         with self._mine:
-            return len(self._numbers)
+            return len(self._halves)
 
     def close(self) -> None:
         self._client.disconnect()

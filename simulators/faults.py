@@ -62,17 +62,17 @@ class FaultPlan:
 
 
 USUAL: Final[Mapping[FaultKind, FaultPlan]] = {
-    FaultKind.COATING: FaultPlan(0.25, 2.0, (15.0, 60.0), (0.2, 0.7)),
-    FaultKind.FALSE_ECHO: FaultPlan(0.25, 3.0, (2.0, 20.0), (0.05, 0.30)),
+    FaultKind.COATING: FaultPlan(0.25, 2.0, (15.0, 60.0), (0.3, 1.0)),
+    FaultKind.FALSE_ECHO: FaultPlan(0.25, 3.0, (2.0, 20.0), (0.05, 0.40)),
     FaultKind.FOAM: FaultPlan(0.25, 8.0, (0.2, 2.0), (0.02, 0.10)),
-    FaultKind.DEAD_ELECTRODE: FaultPlan(0.2, 1.5, (20.0, 120.0), (1.0, 2.0)),
-    FaultKind.DRIFT: FaultPlan(0.25, 1.5, (30.0, 90.0), (0.015, 0.05)),
+    FaultKind.DEAD_ELECTRODE: FaultPlan(0.2, 1.5, (20.0, 120.0), (1.0, 3.0)),
+    FaultKind.DRIFT: FaultPlan(0.25, 1.5, (30.0, 90.0), (0.008, 0.030)),
     FaultKind.STUCK: FaultPlan(0.25, 3.0, (1.0, 8.0), (1.0, 1.0)),
     FaultKind.SPIKES: FaultPlan(0.25, 4.0, (1.0, 10.0), (0.05, 0.40)),
     FaultKind.MOVED: FaultPlan(0.15, 1.0, (10.0, 60.0), (0.03, 0.10)),
     FaultKind.COVER_OPEN: FaultPlan(0.25, 6.0, (0.05, 0.4), (1.0, 1.0)),
-    FaultKind.LOW_BATTERY: FaultPlan(0.2, 1.5, (10.0, 40.0), (0.4, 0.7)),
-    FaultKind.CLOCK_RESET: FaultPlan(0.2, 3.0, (0.2, 5.0), (1.0, 1.0)),
+    FaultKind.LOW_BATTERY: FaultPlan(0.2, 1.5, (10.0, 40.0), (0.3, 0.9)),
+    FaultKind.CLOCK_RESET: FaultPlan(0.2, 3.0, (0.2, 5.0), (0.0, 3.0)),
     FaultKind.SILENCE: FaultPlan(0.25, 4.0, (0.2, 10.0), (1.0, 1.0)),
     FaultKind.DROP_OUT: FaultPlan(0.25, 4.0, (2.0, 20.0), (0.3, 0.9)),
     FaultKind.LATE_BATCH: FaultPlan(0.25, 6.0, (0.1, 3.0), (1.0, 1.0)),
@@ -86,7 +86,7 @@ USUAL: Final[Mapping[FaultKind, FaultPlan]] = {
 }
 """How often each kind strikes where a scenario does not say otherwise. ``size``, where it means something: the
 share of messages lost (drop-out) or copied (duplicates), retained copies a day, the ratio of grease and solids in
-the water (menu shift), the part of the grease taken (skim); kinds of the device: see its module."""
+the water (menu shift), the part of the grease taken (skim); kinds of the device: see `simulators.trouble`."""
 
 
 @dataclass(frozen=True, slots=True)

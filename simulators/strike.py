@@ -9,7 +9,7 @@ import numpy as np
 
 from simulators.faults import Fault, FaultKind, FaultPlan, Schedule, draw_faults
 from simulators.plan import CityPlan
-from simulators.sensor import Principle
+from simulators.sensor import PROFILES, Principle
 from simulators.truth import Line, iso
 
 STREAM: Final = 10
@@ -61,7 +61,8 @@ PEOPLE: Final = frozenset(
         FaultKind.MISSING_MANIFEST,
     }
 )
-ONLY: Final[Mapping[FaultKind, tuple[Principle, ...]]] = {
-    FaultKind.DEAD_ELECTRODE: (Principle.ROD,),
-    FaultKind.FALSE_ECHO: (Principle.INTERFACES, Principle.DEPTHS, Principle.ECHO),
+ONLY: Final[Mapping[FaultKind, frozenset[Principle]]] = {
+    FaultKind.DEAD_ELECTRODE: PROFILES,
+    FaultKind.FALSE_ECHO: frozenset(Principle) - PROFILES - {Principle.PRESSURE, Principle.PRESSURE_SURFACE},
+    FaultKind.FOAM: frozenset(Principle) - {Principle.PRESSURE, Principle.SONAR_DOWN},
 }

@@ -44,6 +44,7 @@ from store.records import (
 
 FIRST_INSTANT: Final = "first_instant_us"
 LAST_INSTANT: Final = "last_instant_us"
+TAKEN: Final = "messages_taken"  # number of the last message, committed with it
 HISTORY_VERSION: Final = "history_version"
 SWEEP_US: Final = 3_600_000_000  # rules of time alone (silence, due dates, offers) are looked at hourly
 DAY_US: Final = 86_400_000_000
@@ -96,25 +97,28 @@ class Core:
             start = self.accept_span(messages, start)
         self.advance(upto_us)
 
-    def accept_span(self, messages: Sequence[RawMessage], start: int) -> int:
+    def accept_span(self, messages: Sequence[RawMessage], start: int, number: int | None = None) -> int:
         """Take the messages from ``start`` to the next instant; returns where the next span starts.
 
+        ``number`` is that of the message at ``start``, where they are counted over the life of the store.
         When the store refuses, nothing of the span was taken: call again with the same arguments.
         """
         self.advance(messages[start].received_us)
         limit = self._last_us + self.rules.decide_every_us
         end = bisect_left(messages, limit, lo=start, key=lambda m: m.received_us)
-        self.take(messages[start:end])
+        self.take(messages[start:end], None if number is None else number + end - start - 1)
         return end
 
-    def take(self, messages: Sequence[RawMessage]) -> CommitResult:
-        """Decode and commit messages of one span between instants, in one transaction."""
+    def take(self, messages: Sequence[RawMessage], last: int | None = None) -> CommitResult:
+        """Decode and commit messages of one span between instants, in one transaction; ``last`` is kept with them."""
         window = self._decoder.decode(messages)
         with self.desk.transaction():
             result = self.store.history.commit(window)
             for one in sorted(result.quarantined, key=lambda q: q.received_us):
                 owner = self._owner.get(one.sensor) if one.sensor is not None else None
                 self.desk.journal(one.received_us, "quarantine", owner, quarantine_line(one))
+            if last is not None:
+                self.store.ledger.set_meta(TAKEN, str(last))
             self.desk.after_commit(lambda: self._heard(result, window))
         return result
 

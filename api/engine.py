@@ -2,7 +2,8 @@
 
 The thread takes windows from the session and commands from HTTP, puts them in order of time, and lets
 :class:`api.core.Core` do the work. A window is acknowledged when everything in it has been committed. While
-the store refuses, the window waits here and nothing is acknowledged; the session goes on pinging.
+the store refuses, the window waits here; :mod:`api.intake` keeps what follows in the spool, or leaves it
+unacknowledged, and the session goes on pinging.
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from api.bell import Bell
 from api.commands import Commands
-from api.core import Core
-from api.recording import write_message
+from api.core import TAKEN, Core
+from api.intake import Flow, Handed, Intake, Notice
+from api.recording import instant_text, write_message
+from api.source import Source
 from ingest.message import RawMessage
+from ingest.spool import Spool
 from store.ports import StoreError
 from store.records import JournalEntry
 
@@ -35,63 +39,7 @@ _log = structlog.get_logger("quarterline.engine")
 _IDLE_S = 0.05
 _RETRY_S = (0.1, 5.0)
 _REGISTRY_S = 1.0
-
-
-class Window(Protocol):
-    """Messages in order of reception, and the service time up to which nothing received is missing."""
-
-    @property
-    def messages(self) -> Sequence[RawMessage]: ...
-    @property
-    def watermark_us(self) -> int: ...
-
-
-class Source(Protocol):
-    """Where windows come from: an MQTT session, or nothing but the clock."""
-
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def next(self, timeout_s: float) -> Window | None: ...
-    def done(self, window: Any) -> None: ...
-    def pending(self) -> int: ...
-    def ready(self) -> tuple[bool, str]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Tick:
-    messages: tuple[RawMessage, ...]
-    watermark_us: int
-
-
-class ClockSource:
-    """A source without MQTT: the clock goes on, readings come by HTTP only."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._wake = threading.Event()
-
-    def start(self) -> None:
-        """Nothing to connect."""
-
-    def stop(self) -> None:
-        """Let a waiting ``next`` return."""
-        self._wake.set()
-
-    def next(self, timeout_s: float) -> _Tick:
-        """An empty window up to now."""
-        self._wake.wait(timeout_s)
-        return _Tick((), int(self._clock() * 1e6))
-
-    def done(self, window: Any) -> None:
-        """Nobody waits for an acknowledgement."""
-
-    def pending(self) -> int:
-        """Nothing is ever on its way."""
-        return 0
-
-    def ready(self) -> tuple[bool, str]:
-        """Always."""
-        return True, "no broker configured"
+_COMMANDS: Final = 1000  # that may wait for their turn
 
 
 @dataclass(slots=True)
@@ -111,9 +59,11 @@ class Engine:
         clock: Callable[[], float],
         *,
         record: Path | None = None,
+        spool: Callable[[int], Spool] | None = None,
+        patience_s: float = 5.0,
         chance: random.Random | None = None,
     ) -> None:
-        self._source = source
+        """``spool`` opens the disk spool for the number of the last message the store holds."""
         self._clock = clock
         self._chance = chance or random.Random()  # back-off jitter only
         self._record = record
@@ -121,11 +71,20 @@ class Engine:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._fault = ""
-        self._held = 0
         self._passed_us = 0  # commands up to here have had their turn
         self._look_again = 0.0
         self.bell = Bell()
         self.core = make_core(lambda entries: self.bell.ring(entries[-1].seq))
+        self._taken = int(self.core.store.ledger.get_meta(TAKEN) or 0)
+        self._patience_s = patience_s
+        self._source = source
+        self._intake = Intake(
+            source,
+            clock,
+            taken=self._taken,
+            spool=spool(self._taken) if spool is not None else None,
+            patience_s=patience_s,
+        )
         last = self.core.store.ledger.journal_tail(limit=1)
         self.bell.ring(last[0].seq if last else 0)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
@@ -134,14 +93,14 @@ class Engine:
 
     def start(self) -> None:
         """Start the session and the writer."""
-        self._source.start()
+        self._intake.start()
         self._thread.start()
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Commit and acknowledge what has been handed over, then stop."""
         self._stopping.set()
         self._thread.join(timeout_s)
-        self._source.stop()
+        self._intake.stop()
         self.bell.close()
 
     def now(self) -> float:
@@ -161,6 +120,8 @@ class Engine:
         with self._lock:
             if self._stopping.is_set() or not self._thread.is_alive():
                 raise StoreError("the service is stopping")
+            if len(self._commands) >= _COMMANDS:
+                raise StoreError(f"{_COMMANDS} commands wait already: {self._fault or 'try again later'}")
             # what was received before this command has been taken, whatever a stepped clock says now
             waiting = _Waiting(max(int(self._clock() * 1e6), self._passed_us + 1), command, Future())
             self._commands.append(waiting)
@@ -173,23 +134,34 @@ class Engine:
 
     def pending(self) -> int:
         """Items received and not yet committed; an uncommitted message counts as one item."""
-        return self._source.pending() + self._held
+        return self._intake.pending(self._taken)
+
+    def flow(self) -> Flow:
+        """How far what was received has come."""
+        return self._intake.flow()
 
     def readiness(self) -> dict[str, tuple[bool, str]]:
         """Each part the service needs: whether it is well, and why not."""
         alive = self._thread.is_alive()
         return {
             "writer": (alive, "running" if alive else "the writer thread has ended: restart the service"),
-            "store": (not self._fault, self._fault or "ok"),
+            "store": self._store_ready(),
+            "spool": self._intake.ready(),
             "mqtt": self._source.ready(),
         }
+
+    def _store_ready(self) -> tuple[bool, str]:
+        busy_s = self._intake.busy_s()
+        if not self._fault and busy_s >= self._patience_s:
+            return False, f"the writer has been busy with one window for {busy_s:.0f} s"
+        return not self._fault, self._fault or "ok"
 
     # ---- the writer's thread -------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                self._turn(self._source.next(_IDLE_S))
+                self._turn(self._intake.next(_IDLE_S))
         except Exception:
             _log.exception("the writer ended")
             raise
@@ -199,29 +171,31 @@ class Engine:
                 _refuse(self._commands)
                 self._commands.clear()
 
-    def _turn(self, window: Window | None) -> None:
+    def _turn(self, window: Handed | None) -> None:
         if time.monotonic() >= self._look_again:
             self._look_again = time.monotonic() + _REGISTRY_S
             self._patiently(self.core.registry_changed)  # another process may have imported a fleet
         if window is None:
             return
-        messages = window.messages
-        self._held = len(messages)
+        messages, number = window.messages, window.number
         start = 0
         due = self._due(window.watermark_us)
         for place, waiting in enumerate(due):
             # an event comes before a message of the same instant
             stop = bisect_left(messages, waiting.at_us, lo=start, key=lambda m: m.received_us)
-            if not self._take(messages[start:stop]) or not self._patiently(
+            if not self._take(messages[start:stop], number + start) or not self._patiently(
                 lambda at=waiting.at_us: self.core.advance(at)  # type: ignore[misc]  # default binds the value
             ):
                 _refuse(due[place:])
                 return
             start = stop
             self._execute(waiting)
-        if self._take(messages[start:]) and self._patiently(lambda: self.core.advance(window.watermark_us)):
-            self._source.done(window)
-            self._held = 0
+        if self._take(messages[start:], number + start) and self._patiently(
+            lambda: self.core.advance(window.watermark_us)
+        ):
+            self._intake.done(window)
+            for notice in self._intake.notices():
+                self._patiently(lambda one=notice: self._tell(one, window.watermark_us))  # type: ignore[misc]
 
     def _due(self, watermark_us: int) -> list[_Waiting]:
         with self._lock:
@@ -230,20 +204,32 @@ class Engine:
             self._commands = deque(w for w in self._commands if w.at_us > watermark_us)
         return sorted(due, key=lambda w: w.at_us)
 
-    def _take(self, messages: Sequence[RawMessage]) -> bool:
+    def _take(self, messages: Sequence[RawMessage], number: int) -> bool:
+        """Commit messages, the first of which has this number; False when the service stops meanwhile."""
         start = 0
         while start < len(messages):
             begin = start
 
             def span(begin: int = begin) -> None:
                 nonlocal start
-                start = self.core.accept_span(messages, begin)
+                start = self.core.accept_span(messages, begin, number + begin)
 
             if not self._patiently(span):
                 return False
+            self._taken = number + start - 1
             if not self._record_messages(messages[begin:start]):
                 return False
         return True
+
+    def _tell(self, notice: Notice, at_us: int) -> None:
+        body = {
+            "state": notice.state,
+            "noticed_at": instant_text(notice.at_us),
+            "bytes": notice.bytes,
+            "capacity_bytes": notice.capacity_bytes,
+        }
+        with self.core.desk.transaction():
+            self.core.desk.journal(at_us, "spool", None, body)
 
     def _execute(self, waiting: _Waiting) -> None:
         if not waiting.future.set_running_or_notify_cancel():
@@ -265,9 +251,7 @@ class Engine:
                 work()
             except StoreError as error:
                 if not self._fault:
-                    _log.error(
-                        "the store refuses; nothing is acknowledged until it recovers", reason=str(error)
-                    )
+                    _log.error("the store refuses; it is tried again until it recovers", reason=str(error))
                 self._fault = str(error)
                 if self._stopping.wait(delay * self._chance.uniform(0.5, 1.0)):
                     return False

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from api.intake import Flow
 from store.records import Totals
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def exposition(totals: Totals, pending: int, parts: Mapping[str, tuple[bool, str]]) -> str:
+def exposition(totals: Totals, pending: int, parts: Mapping[str, tuple[bool, str]], flow: Flow) -> str:
     """The page. ``quarterline_items_received_total`` = the outcomes' sum + ``quarterline_items_pending``."""
-    return "\n".join([*_lines(totals, pending, parts), ""])
+    return "\n".join([*_lines(totals, pending, parts), *_flow(flow), ""])
 
 
 def _lines(totals: Totals, pending: int, parts: Mapping[str, tuple[bool, str]]) -> Iterator[str]:
@@ -27,6 +28,35 @@ def _lines(totals: Totals, pending: int, parts: Mapping[str, tuple[bool, str]]) 
     yield from _head("quarterline_ready", "gauge", "1 where a part of the service is well.")
     for part in sorted(parts):
         yield f'quarterline_ready{{part="{part}"}} {int(parts[part][0])}'
+
+
+def _flow(flow: Flow) -> Iterator[str]:
+    yield from _gauge(
+        "quarterline_reader_queue", "Messages read from the network and not handed on.", flow.waiting
+    )
+    yield from _gauge(
+        "quarterline_reader_queue_bound", "The most the reader holds; then it stops reading.", flow.bound
+    )
+    yield from _gauge(
+        "quarterline_acknowledgement_lag_seconds", "Age of the oldest message to be acknowledged.", flow.lag_s
+    )
+    if flow.spool is None:
+        return
+    yield from _gauge("quarterline_spool_bytes", "What the disk spool takes up.", flow.spool.bytes)
+    yield from _gauge(
+        "quarterline_spool_capacity_bytes", "The most it may take up.", flow.spool.capacity_bytes
+    )
+    yield from _gauge("quarterline_spool_records", "Messages in the disk spool.", flow.spool.records)
+    yield from _gauge(
+        "quarterline_spool_oldest_age_seconds",
+        "Age of the oldest message in the disk spool.",
+        flow.spool_age_s,
+    )
+
+
+def _gauge(name: str, words: str, value: float) -> Iterator[str]:
+    yield from _head(name, "gauge", words)
+    yield f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
 
 
 def _head(name: str, kind: str, words: str) -> Iterator[str]:

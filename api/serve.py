@@ -23,11 +23,14 @@ from api.bell import Bell
 from api.commands import Commands
 from api.core import Core, Rules
 from api.datadir import held
-from api.engine import ClockSource, Engine, Source
+from api.engine import Engine
 from api.http.app import create_app
+from api.intake import Flow
 from api.settings import ConfigurationError, Settings, check_bind
+from api.source import ClockSource, Source
 from ingest.profile import DeviceProfile, load_profiles
 from ingest.session import SWITCH_S, MqttSettings, Session
+from ingest.spool import Spool, SpoolError
 from simulators.clock import AcceleratedClock
 from store import open_store
 from store.ports import Store
@@ -94,6 +97,22 @@ def mqtt_source(settings: Settings, clock: Callable[[], float]) -> Source:
     )
 
 
+def spool_opener(settings: Settings) -> Callable[[int], Spool] | None:
+    """Opens the disk spool for the number of the last message committed; None where none is wanted."""
+    spool = settings.spool
+    if not (settings.mqtt.enabled and spool.enabled):
+        return None
+    folder = spool.dir or settings.data_dir / "spool"
+
+    def opened(taken: int) -> Spool:
+        try:
+            return Spool(folder, spool.max_bytes, taken=taken)
+        except SpoolError as error:
+            raise ConfigurationError([f"spool.dir: {error}"]) from None
+
+    return opened
+
+
 class LiveService:
     """What the HTTP room sees of the running service."""
 
@@ -120,6 +139,10 @@ class LiveService:
         """Items received and not yet committed."""
         return self._engine.pending()
 
+    def flow(self) -> Flow:
+        """How far what was received has come."""
+        return self._engine.flow()
+
     def subscribe(self) -> Bell:
         """The bell that rings after each commit with journal lines."""
         return self._engine.bell
@@ -138,7 +161,14 @@ def running(settings: Settings) -> Iterator[LiveService]:
         def make_core(written: Callable[[list[JournalEntry]], None]) -> Core:
             return Core(store, rules, start_us=int(clock() * 1e6), written=written)
 
-        engine = Engine(make_core, mqtt_source(settings, clock), clock, record=settings.record)
+        engine = Engine(
+            make_core,
+            mqtt_source(settings, clock),
+            clock,
+            record=settings.record,
+            spool=spool_opener(settings),
+            patience_s=settings.spool.patience_s,
+        )
         dispatcher = _dispatcher(settings, store, engine)
         engine.start()
         dispatcher.start()

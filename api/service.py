@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from alerts.ordinance import Ordinance
     from api.bell import Bell
+    from api.intake import Flow
     from api.settings import Settings
     from ingest.message import RawMessage
     from store.ports import Store
@@ -99,6 +100,9 @@ class Service(Protocol):
 
     def pending(self) -> int:
         """Items received and not yet committed."""
+
+    def flow(self) -> Flow:
+        """How far what was received has come: the reader's queue, the spool, what waits for its acknowledgement."""
 
     def subscribe(self) -> Bell:
         """The bell that rings after every commit that wrote journal lines."""

@@ -25,6 +25,7 @@ _OUTSIDE: Final = frozenset({"QUARTERLINE_CONFIG", "QUARTERLINE_DEMO_PORT", "QUA
 _PATHS: Final = (
     ("mqtt", "password_file"),
     ("mqtt", "ca_file"),
+    ("spool", "dir"),
     ("profiles", "paths"),
     ("ordinances", "paths"),
 )
@@ -82,6 +83,15 @@ class Mqtt(_Section):
         if self.password_file is not None:
             return self.password_file.read_text().strip()
         return self.password.get_secret_value() if self.password is not None else None
+
+
+class Spool(_Section):
+    """Where messages wait on disk while the store cannot take them."""
+
+    enabled: bool = True
+    dir: Path | None = None
+    max_bytes: int = Field(default=1 << 30, ge=1 << 20)
+    patience_s: float = Field(default=5.0, ge=0.1, le=3600)
 
 
 class Http(_Section):
@@ -181,6 +191,7 @@ class Settings(BaseSettings):
     data_dir: Path = Path("quarterline-data")
     log: Literal["text", "json"] = "text"
     mqtt: Mqtt = Field(default_factory=Mqtt)
+    spool: Spool = Field(default_factory=Spool)
     http: Http = Field(default_factory=Http)
     record: Path | None = None  # keep every received message here, as a message file for replay
     clock: Clock = Field(default_factory=Clock)

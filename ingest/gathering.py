@@ -52,6 +52,10 @@ class Gathering:
         """Messages received that no window given out by :meth:`next` holds."""
         return len(self._gathered) + sum(len(one.messages) for one in list(self._windows.queue))
 
+    def bound(self) -> int:
+        """The most :meth:`pending` can be, but for what a last look at the network brings."""
+        return BACKLOG * (self._window + max(self._window // _PARTS, 1))
+
     def has_room(self) -> bool:
         """Whether more may be read from the network."""
         return len(self._gathered) < BACKLOG * self._window and self._held_bytes < _HELD_BYTES

@@ -85,6 +85,7 @@ class Session:
         self._formerly, self._expected, self._served_us = known.topics, known.welcomed, known.seen_us
         self._silent_after_s = silent_after_s
         self._gathering = Gathering(clock, settings.window)
+        self.bound = self._gathering.bound  # about the most messages that `pending` can be
         self._committed: deque[Window] = deque()
         self._epoch = 0
         self._version: MQTTProtocolVersion = MQTTv311 if settings.version == "3.1.1" else MQTTv5

@@ -64,7 +64,7 @@ def readyz(service: ServiceDep) -> Response:
 def metrics(service: ServiceDep) -> Response:
     """Counters and gauges for Prometheus."""
     pending = service.pending()
-    text = exposition(service.store.history.totals(), pending, service.readiness())
+    text = exposition(service.store.history.totals(), pending, service.readiness(), service.flow())
     return Response(text, media_type=MEDIA_TYPE)
 
 

@@ -23,6 +23,7 @@ from alerts.ordinance import load_ordinances
 from api.bell import Bell
 from api.fleet_file import Known, parse_fleet
 from api.http.app import create_app
+from api.intake import Flow
 from api.security import new_key, new_sign_in
 from api.service import CommandError, Fleet, IngestResult
 from api.settings import Http, Settings
@@ -211,6 +212,9 @@ class TestService:
 
     def pending(self) -> int:
         return self.waiting
+
+    def flow(self) -> Flow:
+        return Flow()
 
     def subscribe(self) -> Bell:
         return self.bell

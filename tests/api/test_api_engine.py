@@ -68,6 +68,9 @@ class Script:
     def pending(self) -> int:
         return sum(len(one.messages) for one in list(self.windows.queue))
 
+    def bound(self) -> int:
+        return 1000
+
     def ready(self) -> tuple[bool, str]:
         return True, "scripted"
 

@@ -68,9 +68,9 @@ class MqttSettings:
 class Connection:
     """One attempt, and what it came to.
 
-    ``welcome`` says that the broker took CONNECT, ``ready`` that messages can come in, ``settled`` that it has our
-    topics and no longer those of ``formerly``, ``detail`` how it stands in words; ``refused`` is the broker's reason
-    against CONNECT, ``ended`` why the connection ended.
+    ``opened`` says that the broker was reached, ``welcome`` that it took CONNECT, ``ready`` that messages can come in,
+    ``settled`` that it has our topics and no longer those of ``formerly``, ``detail`` how it stands in words;
+    ``refused`` is the broker's reason against CONNECT, ``ended`` why the connection ended.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class Connection:
         self._began = self._heard = self._spoke = time.monotonic()
         self._keepalive_s: float = settings.keepalive_s
         self._client = self._make(version)
+        self.opened = False
         self.welcome = False
         self.ready = False
         self.settled = False
@@ -127,6 +128,7 @@ class Connection:
             properties=properties,
         )
         self._began = self._heard = self._spoke = time.monotonic()
+        self.opened = True
 
     def open_beside(self, meanwhile: Callable[[], bool]) -> bool:
         """:meth:`open` on a thread of its own; ``meanwhile`` runs again and again until then.
@@ -218,13 +220,14 @@ class Connection:
 
     def _packets(self, wire: Wire) -> None:
         while True:
-            for first, body in wire.publishes():
-                self._take(read_publish(first, body, mqtt_5=self._mqtt_5))
             if wire.huge():
                 passed = wire.skim(mqtt_5=self._mqtt_5)
                 if passed is None:
                     return
                 self._take(passed)
+            for first, body in wire.publishes():
+                self._take(read_publish(first, body, mqtt_5=self._mqtt_5))
+            if wire.huge():
                 continue
             if not wire.other():
                 return

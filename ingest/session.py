@@ -32,16 +32,7 @@ from ingest.packets import Published
 from ingest.reasons import refusal_hint, words
 from ingest.told import Notice, Remembered, SessionStatus, Window
 
-__all__ = [
-    "BACKLOG",
-    "SWITCH_S",
-    "MqttSettings",
-    "Notice",
-    "Remembered",
-    "Session",
-    "SessionStatus",
-    "Window",
-]
+__all__ = ["BACKLOG", "SWITCH_S", "MqttSettings", "Notice", "Remembered", "Session", "SessionStatus"]
 
 _log = structlog.get_logger("quarterline.mqtt")
 
@@ -209,6 +200,7 @@ class Session:
             welcomed=connection.welcome,
             age_s=connection.age_s,
             taken_over="taken over" in connection.ended.lower(),
+            opened=connection.opened and not connection.refused,
         )
         if self._backoff.contested and not self._stopping.is_set():
             self._say(

@@ -18,7 +18,8 @@ import pytest
 
 from ingest.broker import BrokerError, EmbeddedBroker, User
 from ingest.message import RawMessage
-from ingest.session import MqttSettings, Session, Window
+from ingest.session import MqttSettings, Session
+from ingest.told import Window
 
 TOPIC = "quarterline/v1/d-1/readings"
 

@@ -28,6 +28,7 @@ from simulators.truth import Line, Witness, header_lines, seconds
 
 __all__ = ["DEFAULT_START_S", "City", "Step", "UnknownInterceptorError"]
 
+STRIDE: Final = 0x9E3779B97F4A7C15F39CC0605CEDC835  # between steps, of the noise: odd and large
 FIRST_PART: Final = 0.62  # of the surface that belongs to the first of two compartments
 
 
@@ -83,7 +84,10 @@ class City:
     ) -> None:
         if start_s % SLOT_S:
             raise ValueError(f"start_s: must be a multiple of {SLOT_S}, is {start_s!r}")
-        streams = [np.random.default_rng(item) for item in np.random.SeedSequence(seed).spawn(7)]
+        seeds = np.random.SeedSequence(seed).spawn(7)
+        streams = [np.random.default_rng(item) for item in seeds]
+        noise = np.random.PCG64(seeds[4])
+        streams[4] = np.random.Generator(noise)
         self.plan: CityPlan = draw_plan(streams[0], count, start_s, principles or None, kitchens)
         self.faults = strike(self.plan, faults or {}, start_s, fault_days, seed)
         self.start_s = start_s
@@ -96,7 +100,9 @@ class City:
         self._last_pump_outs = past.last_pump_outs
         self._weather = KitchenDay(feeding, streams[3])
         self._pipes = Pipes(count)
-        self._devices = Devices(self.plan, streams[4])
+        self._devices = Devices(self.plan, streams[4], self.faults)
+        self._noise = noise
+        self._noise_from = noise.state
         self._network = Network(
             quality or Quality(),
             streams[5],
@@ -190,6 +196,7 @@ class City:
         self._layers = after = depths(self._tanks, self._state)
         pulse = self._pipes.advance(inflow.mix_c, inflow.pulse_c, inflow.pulse_start_s, inflow.pulse_s)
         age_days = (now_s - self.start_s) / 86400.0
+        self._restart_noise(now_s)
         spoken = self._devices.speak(now_s, before, after, pulse, self._yard.at_work, age_days)
         self._network.carry(spoken.sent_us, spoken.topics, spoken.payloads)
         self.now_s = now_s + SLOT_S
@@ -197,6 +204,11 @@ class City:
         truth += self._witness.hot_discharges(now_s, inflow)
         truth += self._witness.pump_outs(done)
         return Step(now_s, self._network.deliver(int(self.now_s * 1e6)), truth, done)
+
+    def _restart_noise(self, now_s: float) -> None:
+        """Give every step its own place in the devices' noise: more messages in one change no later step."""
+        self._noise.state = self._noise_from
+        self._noise.advance(int((now_s - self.start_s) // SLOT_S) * STRIDE)
 
     def _faults_begun(self, end_s: float) -> list[Line]:
         """Lines of the faults that begin before ``end_s``; the men with the skimmer go to work."""

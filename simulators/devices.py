@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -31,7 +31,7 @@ EPOCH_UNIT: Final = {  # microseconds in the unit of their clock; the others wri
 CLIMATE: Final = frozenset({"air_c"})  # fields of a reading that are no levels
 DRAUGHT: Final = 0.35  # how far the air under the cover is from the tank's warmth, towards the air outdoors
 WATER_KG_M3: Final = 998.0
-NOTHING: Final = Acting({}, {})
+NOTHING: Final = Acting(0.0, {})
 _encode = msgspec.json.Encoder().encode
 
 
@@ -51,12 +51,20 @@ class Spoken:
         )
 
 
+@dataclass(slots=True)
+class _Last:
+    """What the devices of a group said in the last step: which of them, and each field's values."""
+
+    rows: Ints | None = None
+    told: dict[str, Floats] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class _Group:
     principle: Principle
     device: Device
     electrodes: tuple[int, ...]
-    held: dict[str, Floats]  # what each device last said, by field, while it was not stuck
+    last: _Last
 
 
 class Devices:
@@ -98,10 +106,12 @@ class Devices:
             plans = [sensors[index] for index in members]
             electrodes = tuple(item.electrodes for item in plans)
             device = electronics(principle, plans, [density[index] for index in members], rng)
-            self._groups.append(_Group(principle, device, electrodes, {}))
+            self._groups.append(_Group(principle, device, electrodes, _Last()))
         self._static_m = np.array([item.base_depth_mm for item in plan.interceptors]) / 1e3
         self._lift = np.array([buoyancy(item.grease_kg_m3) for item in plan.interceptors])
-        self._troubles = None if faults is None else Troubles(faults, self._home, rng)
+        troubles = None if faults is None else Troubles(faults, self._home, rng)
+        self._troubles = troubles if troubles is not None and troubles.kinds else None
+        self._may_stick = troubles is not None and FaultKind.STUCK in troubles.kinds
         self._reset = np.zeros(len(sensors), dtype=bool)
 
     def speak(
@@ -128,7 +138,7 @@ class Devices:
         missed = None
         if troubles is not None:
             view = troubles.disturb(acting, sensor, view, self._static_m[home[sensor]], outside_c)
-            stated_us = troubles.stated_us(acting, sensor, sent_us, offset_s)
+            stated_us = troubles.stated_us(acting, sensor, sent_us)
             volt = volt - troubles.lost_v(acting)
             missed = troubles.missed(acting, sensor, volt)
             self._start_again(acting)
@@ -203,8 +213,8 @@ class Devices:
             at = np.flatnonzero(group_of == number)
             rows = self._row_in_group[sensor[at]]
             told = group.device.read(rows, view.take(at), self._rng)
-            if self._troubles is not None:
-                told = _hold(group, rows, told, None if stuck is None else stuck[sensor[at]])
+            if self._may_stick:
+                told = _hold(group.last, rows, told, None if stuck is None else stuck[sensor[at]])
             for name, values in told.items():
                 _spread(bodies, at, name, values, [group.electrodes[row] for row in rows.tolist()])
         return bodies
@@ -245,25 +255,20 @@ def buoyancy(grease_kg_m3: float | None) -> float:
     return 0.0 if grease_kg_m3 is None else 1.0 - grease_kg_m3 / WATER_KG_M3
 
 
-def _hold(group: _Group, rows: Ints, told: dict[str, Floats], stuck: Bools | None) -> dict[str, Floats]:
-    """Let stuck devices repeat the levels they last gave; the air's temperature goes on."""
-    out = {}
-    for name, values in told.items():
-        if name in CLIMATE:
-            out[name] = values
-            continue
-        held = group.held.get(name)
-        if held is None:
-            held = group.held[name] = np.full((len(group.electrodes), *values.shape[1:]), np.nan)
-            held[rows] = values
-        if stuck is None or not stuck.any():
-            held[rows] = values
-            out[name] = values
-            continue
-        held[rows[~stuck]] = values[~stuck]
-        mask = stuck if values.ndim == 1 else stuck[:, None]
-        out[name] = np.where(mask, held[rows], values)
-    return out
+def _hold(last: _Last, rows: Ints, told: dict[str, Floats], stuck: Bools | None) -> dict[str, Floats]:
+    """Let stuck devices repeat the levels they gave last; the air's temperature goes on.
+
+    Every device speaks in every step, so that ``last`` knows each of them from the second step on.
+    """
+    if stuck is not None and last.rows is not None and stuck.any():
+        told = dict(told)
+        for name in told.keys() - CLIMATE:
+            values, before = told[name], last.told[name]
+            held = np.empty((int(rows.max()) + 1, *values.shape[1:]))
+            held[last.rows] = before
+            told[name] = np.where(stuck if values.ndim == 1 else stuck[:, None], held[rows], values)
+    last.rows, last.told = rows, told
+    return told
 
 
 def _spread(

@@ -88,19 +88,20 @@ class Rods:
         half = self.ring_m[rows, None] / 2
         low, high = centre - half, centre + half
         ripple = rng.normal(0.0, 1.0, (3, rows.size)) * view.agitation
-        solids = np.clip(view.solids + 0.003 * ripple[0], 0.0, None)
+        solids = np.maximum(view.solids + 0.003 * ripple[0], 0.0)
         bottom = np.maximum(view.fog_bottom + 0.002 * ripple[1], solids)
         surface = np.maximum(view.surface + 0.0015 * ripple[2], bottom)
         shares = coverage(low, high, solids, bottom, surface)
-        levels = np.array([scale.solids, scale.water, scale.fog, scale.air])
-        value = np.tensordot(levels, shares, axes=1)
+        value = scale.solids * shares[0]
+        for level, share in zip((scale.water, scale.fog, scale.air), shares[1:], strict=True):
+            value += level * share
         if self.wet_level is not None and view.wet is not None:
             value += (self.wet_level(view.wet) - scale.fog)[:, None] * shares[2]
         if view.harm is not None:
             self._harm(value, rows, view, low, high, bottom, surface)
         value = value * self.gain[rows] + self.bias[rows]
         value += rng.normal(0.0, scale.noise, value.shape)
-        value = np.round(np.clip(value, 0.0, None), scale.decimals)
+        value = np.round(np.maximum(value, 0.0), scale.decimals)
         if view.harm is not None and self.rank is not None:
             rank = self.rank[rows]
             dead = rank < view.harm.dead[:, None]
@@ -121,7 +122,7 @@ class Rods:
         harm, scale = view.harm, self.scale
         assert harm is not None
         top = (surface + harm.foam)[:, None]
-        froth = np.clip(np.minimum(high, top) - np.maximum(low, surface[:, None]), 0.0, None) / (high - low)
+        froth = np.maximum(np.minimum(high, top) - np.maximum(low, surface[:, None]), 0.0) / (high - low)
         value += froth * (FROTH * (scale.fog - scale.air))
         away = np.maximum(np.maximum(bottom[:, None] - high, low - surface[:, None]), 0.0)
         value += harm.film[:, None] * np.exp(-away / FILM_REACH_M) * (scale.fog - value)
@@ -143,7 +144,7 @@ def coverage(low: Floats, high: Floats, solids: Floats, bottom: Floats, surface:
     span = high - low
     return np.stack(
         [
-            np.clip(np.minimum(high, above[:, None]) - np.maximum(low, below[:, None]), 0.0, None) / span
+            np.maximum(np.minimum(high, above[:, None]) - np.maximum(low, below[:, None]), 0.0) / span
             for below, above in pairwise(edges)
         ]
     )

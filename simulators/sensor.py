@@ -145,8 +145,8 @@ def only(where: Bools, value: Floats, decimals: int) -> Floats:
 
 def quantise(value: Floats, step: Floats) -> Floats:
     """Round to whole steps [same unit], shape (r,); a step of 0 leaves the value as it is."""
-    whole = np.where(step > 0.0, step, 1.0)
-    return np.where(step > 0.0, np.round(value / whole) * whole, value)
+    fine = np.maximum(step, 1e-9)
+    return np.asarray(np.round(value / fine) * fine, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Interfaces:
         bottom = surface - view.or_false(surface - bottom) - view.excess
         if self.step_m is not None:
             step = self.step_m[rows]
-            surface, bottom, top = (quantise(one, step) for one in (surface, bottom, top))
+            surface, bottom, top = quantise(np.stack([surface, bottom, top]), step)
         bottom = np.where(view.fog >= least, np.minimum(bottom, surface), np.nan)
         top = np.where(view.solids >= least, np.where(top > bottom, bottom, top), np.nan)
         return {
@@ -197,7 +197,7 @@ class Depths:
         fog = view.or_false(fog + view.froth) + view.excess
         if self.step_m is not None:
             step = self.step_m[rows]
-            fog, solids, surface = (quantise(one, step) for one in (fog, solids, surface))
+            fog, solids, surface = quantise(np.stack([fog, solids, surface]), step)
         return {
             "fog_depth_in": np.round(np.where(fog >= least, fog, 0.0) / INCH_M, 2),
             "solids_depth_in": np.round(np.where(solids >= least, solids, 0.0) / INCH_M, 2),

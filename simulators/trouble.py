@@ -8,6 +8,7 @@ clock starts again, counted from 1970-01-01. Stuck and cover open have none.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import cos, pi
 from typing import Final
@@ -58,26 +59,32 @@ def outdoors_c(now_s: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Acting:
-    """The faults in force in one step: size by kind for each device, shape (d,), and age [s]; NaN: none."""
+class Force:
+    """One kind of fault in force: where, since when [s since the epoch] and how strong (0 elsewhere), (d,)."""
 
-    sizes: dict[FaultKind, Floats]
-    ages: dict[FaultKind, Floats]
+    on: Bools
+    start_s: Floats
+    size: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """The faults in force at ``now_s`` [s since the epoch]; a kind that nobody suffers from is not in it."""
+
+    now_s: float
+    forces: Mapping[FaultKind, Force]
 
     def on(self, kind: FaultKind) -> Bools | None:
-        """Which devices suffer from ``kind``; None where none does."""
-        sizes = self.sizes.get(kind)
-        return None if sizes is None else np.isfinite(sizes)
+        """Which devices suffer from ``kind``, shape (d,); None where none does."""
+        force = self.forces.get(kind)
+        return None if force is None else force.on
 
-    def size(self, kind: FaultKind) -> tuple[Floats, Floats] | None:
-        """Size and age [s] of ``kind``; None where nobody suffers from it."""
-        sizes = self.sizes.get(kind)
-        return None if sizes is None else (sizes, self.ages[kind])
-
-    @property
-    def harming(self) -> bool:
-        """Whether any reading suffers in its value."""
-        return any(kind in self.sizes for kind in HARMING)
+    def grown(self, kind: FaultKind, days: float) -> Floats | None:
+        """Size times the part 1 - exp(-age / days) that has come about so far, shape (d,)."""
+        force = self.forces.get(kind)
+        if force is None:
+            return None
+        return np.asarray(force.size * -np.expm1(-(self.now_s - force.start_s) / (days * DAY_S)))
 
 
 class Troubles:
@@ -94,62 +101,60 @@ class Troubles:
     """
 
     def __init__(self, schedule: Schedule, home: Ints, rng: np.random.Generator) -> None:
+        mine = [one for one in schedule.faults if one.kind in OF_DEVICES]
+        self.kinds = frozenset(one.kind for one in mine)
         self._schedule = schedule
         self._home = home
-        self._kinds = tuple(kind for kind in OF_DEVICES if any(one.kind is kind for one in schedule.faults))
         self._streams = dict(zip(FaultKind, rng.spawn(len(FaultKind)), strict=True))
+        self._edges = np.unique([edge for one in mine for edge in (one.start_s, one.end_s)])
+        self._between = -1
+        self._forces: dict[FaultKind, Force] = {}
 
     def acting(self, now_s: float) -> Acting:
         """The faults in force in the step that starts at ``now_s`` [s since the epoch]."""
-        sizes, ages = {}, {}
-        for kind in self._kinds:
-            size = self._schedule.sizes(kind, now_s)[self._home]
-            if np.isfinite(size).any():
-                sizes[kind] = size
-                ages[kind] = self._schedule.ages(kind, now_s)[self._home]
-        return Acting(sizes, ages)
+        between = int(np.searchsorted(self._edges, now_s, side="right"))
+        if between != self._between:
+            self._between = between
+            self._forces = {}
+            for kind in FaultKind:
+                if kind not in self.kinds:
+                    continue
+                size = self._schedule.sizes(kind, now_s)[self._home]
+                on = np.isfinite(size)
+                if on.any():
+                    age_s = np.where(on, self._schedule.ages(kind, now_s)[self._home], 0.0)
+                    self._forces[kind] = Force(on, now_s - age_s, np.where(on, size, 0.0))
+        return Acting(now_s, self._forces)
 
     def harm(self, acting: Acting, sensor: Ints) -> Harm | None:
         """What disturbs the readings of devices ``sensor``, shape (r,); None where nothing does."""
-        if not acting.harming:
+        forces = acting.forces
+        if not any(kind in forces for kind in HARMING):
             return None
         count = sensor.size
         harm = Harm.none(count)
-
-        def sized(kind: FaultKind) -> Floats:
-            found = acting.sizes.get(kind)
-            return np.zeros(count) if found is None else np.nan_to_num(found[sensor])
-
-        foam, false = sized(FaultKind.FOAM), harm.false
-        if FaultKind.FOAM in acting.sizes:
-            foam = foam * self._streams[FaultKind.FOAM].uniform(0.6, 1.4, count)
-        if (wrong := acting.sizes.get(FaultKind.FALSE_ECHO)) is not None:
+        foam, false, spike, drift, dead = harm.foam, harm.false, harm.spike, harm.drift, harm.dead
+        if (force := forces.get(FaultKind.FOAM)) is not None:
+            foam = force.size[sensor] * self._streams[FaultKind.FOAM].uniform(0.6, 1.4, count)
+        if (force := forces.get(FaultKind.FALSE_ECHO)) is not None:
             heard = self._streams[FaultKind.FALSE_ECHO].random(count) < FALSE_SHARE
-            false = np.where(heard, wrong[sensor], np.nan)
-        spike = sized(FaultKind.SPIKES)
-        if FaultKind.SPIKES in acting.sizes:
+            false = np.where(heard & force.on[sensor], force.size[sensor], np.nan)
+        if (force := forces.get(FaultKind.SPIKES)) is not None:
             chance = self._streams[FaultKind.SPIKES].random(count)
-            spike = np.where(chance < SPIKE_SHARE, spike, 0.0)
-            spike = np.where(chance < SPIKE_SHARE / 2, -spike, spike)
-        dead = acting.on(FaultKind.DEAD_ELECTRODE)
-        return Harm(
-            foam=foam,
-            film=self.film(acting)[sensor],
-            false=false,
-            drift=sized(FaultKind.DRIFT) * self._aged(acting, FaultKind.DRIFT)[sensor] / DRIFT_DAYS,
-            spike=spike,
-            dead=harm.dead
-            if dead is None
-            else np.where(dead[sensor], np.maximum(np.round(sized(FaultKind.DEAD_ELECTRODE)), 1.0), 0.0),
-            luck=self._streams[FaultKind.COATING].random(count),
-        )
+            sign = np.where(chance < SPIKE_SHARE / 2, -1.0, np.where(chance < SPIKE_SHARE, 1.0, 0.0))
+            spike = sign * force.size[sensor]
+        if (force := forces.get(FaultKind.DRIFT)) is not None:
+            age_days = (acting.now_s - force.start_s) / DAY_S
+            drift = (force.size * age_days / DRIFT_DAYS)[sensor]
+        if (force := forces.get(FaultKind.DEAD_ELECTRODE)) is not None:
+            dead = np.where(force.on, np.maximum(np.round(force.size), 1.0), 0.0)[sensor]
+        film = self.film(acting)[sensor]
+        return Harm(foam, film, false, drift, spike, dead, self._streams[FaultKind.COATING].random(count))
 
     def film(self, acting: Acting) -> Floats:
         """How ripe the film on each device is, shape (d,), 0 … 1."""
-        coating = acting.size(FaultKind.COATING)
-        if coating is None:
-            return np.zeros(self._home.size)
-        return np.nan_to_num(coating[0] * -np.expm1(-coating[1] / DAY_S / FILM_DAYS))
+        film = acting.grown(FaultKind.COATING, FILM_DAYS)
+        return np.zeros(self._home.size) if film is None else film
 
     def disturb(self, acting: Acting, sensor: Ints, view: View, reach_m: Floats, outside_c: float) -> View:
         """What devices ``sensor`` have before them under their faults; ``reach_m`` is the liquid's depth.
@@ -157,10 +162,12 @@ class Troubles:
         A mount that slipped down sees every height that much higher. Under an open cover a device lies
         anywhere, in air of ``outside_c`` [degC].
         """
-        view = replace(view, harm=self.harm(acting, sensor))
-        slip = acting.sizes.get(FaultKind.MOVED)
+        harm = self.harm(acting, sensor)
+        if harm is not None:
+            view = replace(view, harm=harm)
+        slip = acting.forces.get(FaultKind.MOVED)
         if slip is not None:
-            down = np.nan_to_num(slip[sensor])
+            down = slip.size[sensor]
             view = replace(view, surface=view.surface + down, solids=view.solids + down)
         out = acting.on(FaultKind.COVER_OPEN)
         if out is None:
@@ -188,12 +195,10 @@ class Troubles:
         now, highest, over = inlet
         return np.where(out, outside_c, now), np.where(out, outside_c, highest), np.where(out, 0.0, over)
 
-    def lost_v(self, acting: Acting) -> Floats:
+    def lost_v(self, acting: Acting) -> Floats | float:
         """Volts that each battery has lost beyond its age, shape (d,)."""
-        battery = acting.size(FaultKind.LOW_BATTERY)
-        if battery is None:
-            return np.zeros(self._home.size)
-        return np.nan_to_num(battery[0] * -np.expm1(-battery[1] / DAY_S / BATTERY_DAYS))
+        lost = acting.grown(FaultKind.LOW_BATTERY, BATTERY_DAYS)
+        return 0.0 if lost is None else lost
 
     def missed(self, acting: Acting, sensor: Ints, volt: Floats) -> Bools | None:
         """Messages that a weak battery fails to send, shape (r,); ``volt`` has shape (d,)."""
@@ -204,17 +209,10 @@ class Troubles:
         luck = self._streams[FaultKind.LOW_BATTERY].random(sensor.size)
         return np.asarray(weak[sensor] & (luck < chance[sensor]))
 
-    def stated_us(self, acting: Acting, sensor: Ints, sent_us: Ints, offset_s: Floats) -> Ints:
+    def stated_us(self, acting: Acting, sensor: Ints, sent_us: Ints) -> Ints:
         """The times that the devices state [us since the epoch] in messages sent at ``sent_us``, shape (r,)."""
-        reset = acting.size(FaultKind.CLOCK_RESET)
-        if reset is None:
+        force = acting.forces.get(FaultKind.CLOCK_RESET)
+        if force is None:
             return sent_us
-        since_s = reset[0] * DAY_S + reset[1]
-        wrong = np.isfinite(since_s[sensor])
-        own_us = (np.nan_to_num(since_s[sensor]) + offset_s) * 1e6
-        return np.where(wrong, own_us.astype(np.int64), sent_us)
-
-    def _aged(self, acting: Acting, kind: FaultKind) -> Floats:
-        """Age of ``kind`` at each device [day], 0 where there is none."""
-        ages = acting.ages.get(kind)
-        return np.zeros(self._home.size) if ages is None else np.nan_to_num(ages) / DAY_S
+        ahead_us = ((force.size * DAY_S - force.start_s) * 1e6).astype(np.int64)
+        return np.where(force.on[sensor], sent_us + ahead_us[sensor], sent_us)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated
 
-import msgspec
 import typer
 
-from api import cli_data
+from api import cli_data, cli_sensor
 from api.faults import USER_FAULTS, in_a_sentence, wrong_use
 from api.logs import set_up_logs
+from api.terminal import ConfigOption, JsonOption, answer, complain, fail, say
 
 app = typer.Typer(
     name="quarterline",
@@ -29,35 +29,8 @@ app.add_typer(fleet_app, name="fleet")
 app.add_typer(token_app, name="token")
 app.add_typer(bench_app, name="bench")
 app.add_typer(ordinance_app, name="ordinance")
-
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", help="Configuration file (TOML).", envvar="QUARTERLINE_CONFIG"),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Answer as JSON, for a program.")]
-
-
-def say(text: str) -> None:
-    """One line to a person on standard output."""
-    typer.echo(text)
-
-
-def complain(text: str) -> None:
-    """One line to a person on standard error."""
-    typer.echo(text, err=True)
-
-
-def fail(text: str, status: int = 1) -> NoReturn:
-    """End with a complaint."""
-    complain(text)
-    raise typer.Exit(status)
-
-
-def answer(value: Any) -> None:
-    """One JSON value to a program."""
-    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
-    sys.stdout.flush()
-
+app.add_typer(cli_sensor.sensor_app, name="sensor")
+app.command("broker-config")(cli_sensor.broker_config)
 
 @app.command()
 def serve(config: ConfigOption = None) -> None:

@@ -155,15 +155,20 @@ def _user(user: User) -> str:
     permissions = []
     for word, filters in (("publish", user.publish), ("subscribe", user.subscribe)):
         if filters:
-            subjects = json.dumps([_subject(one) for one in filters])
+            subjects = json.dumps([subject(one) for one in filters])
             permissions.append(f"{word}: {{ allow: {subjects} }}")
     allowed = f", permissions: {{ {', '.join(permissions)} }}" if permissions else ""
     return f"  {{ user: {json.dumps(user.name)}, password: {json.dumps(user.password)}{allowed} }}"
 
 
-def _subject(mqtt_filter: str) -> str:
-    """An MQTT filter as a NATS subject: levels by dots, ``+`` and ``#`` as ``*`` and ``>``."""
-    return ".".join({"+": "*", "#": ">"}.get(level, level) for level in mqtt_filter.split("/"))
+def subject(mqtt_filter: str) -> str:
+    """An MQTT filter as a NATS subject: levels by dots, ``+`` and ``#`` as ``*`` and ``>``.
+
+    A dot inside a level, as an id may have it, is written ``//`` there (docs.nats.io, MQTT topics).
+    """
+    return ".".join(
+        {"+": "*", "#": ">"}.get(level, level.replace(".", "//")) for level in mqtt_filter.split("/")
+    )
 
 
 def _program() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hmac
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.credentials import authenticate_sensor
 from api.problems import ProblemError, crash, respond
 from api.security import ACCESS, PUBLIC, Principal, allowed, authenticate_key, authenticate_session
 from api.service import Service
@@ -162,6 +164,9 @@ class Guard:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return authenticate_key(token.strip(), ledger.keys()), False
+        if scheme.lower() == "basic":
+            said = _name_and_password(token.strip())
+            return None if said is None else authenticate_sensor(ledger, *said), False
         session = cookie_parser(headers.get("cookie", "")).get(COOKIE)
         if session is None:
             return None, False
@@ -188,6 +193,15 @@ class Guard:
                 ProblemError(403, "this request did not come from a page of this service", slug="csrf"), path
             )
         return None
+
+
+def _name_and_password(token: str) -> tuple[str, str] | None:
+    """What HTTP Basic says: for devices, which have a name and a password and no more."""
+    try:
+        name, colon, password = base64.b64decode(token, validate=True).decode().rpartition(":")
+    except ValueError:
+        return None
+    return (name, password) if colon else None
 
 
 def _same_site(headers: Headers, path: str, principal: Principal) -> bool:

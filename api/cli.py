@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from api import cli_data, cli_sensor
+from api import cli_data, cli_evaluate, cli_sensor
 from api.faults import USER_FAULTS, in_a_sentence, wrong_use
 from api.logs import set_up_logs
 from api.terminal import ConfigOption, JsonOption, answer, complain, fail, say
@@ -31,6 +31,7 @@ app.add_typer(bench_app, name="bench")
 app.add_typer(ordinance_app, name="ordinance")
 app.add_typer(cli_sensor.sensor_app, name="sensor")
 app.command("broker-config")(cli_sensor.broker_config)
+
 
 @app.command()
 def serve(config: ConfigOption = None) -> None:
@@ -110,24 +111,7 @@ def simulate(
     say(f"wrote {files.fleet}, {files.messages}, {files.events} and {files.truth}")
 
 
-@app.command()
-def evaluate(
-    seed: SeedOption = 1,
-    days: DaysOption = 60,
-    interceptors: CountOption = 40,
-    keep: Annotated[Path | None, typer.Option(help="Keep the files of the run in this folder.")] = None,
-    config: ConfigOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Replay a simulated city and score what comes out against what was true."""
-    from api.evaluate import evaluate as measure
-    from simulators.recorded import Scenario
-
-    table = measure(Scenario(seed=seed, days=days, count=interceptors), config, keep=keep, say=complain)
-    if json:
-        answer(table.as_json())
-    else:
-        say(table.as_text())
+cli_evaluate.register(app)
 
 
 @fleet_app.command("import")

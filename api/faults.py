@@ -14,9 +14,10 @@ from api.work import UseError, WorkError
 from ingest.broker import BrokerError
 from ingest.profile import ProfileError
 from ingest.series import SeriesError
+from simulators.scenariofile import ScenarioError
 from store.ports import StoreError
 
-_USE: Final = (UseError, ConfigurationError, RoleError, FileNotFoundError, IsADirectoryError)
+_USE: Final = (UseError, ConfigurationError, RoleError, ScenarioError, FileNotFoundError, IsADirectoryError)
 
 USER_FAULTS: Final[tuple[type[Exception], ...]] = (
     *_USE,

@@ -1,8 +1,9 @@
 """Baselines beside the estimate, in the form of assessments: what a simple reader and an oracle would say.
 
-The line takes the last reading at its word and draws a straight line through the daily medians of a fortnight.
-The oracle is a Kalman filter that is told what no estimator can know: each cycle's mean rate, the noise and the
-bias of each device, and every pump-out.
+The line takes the last reading at its word and draws a straight line through the daily medians of a fortnight;
+it keeps the last slope that rose until a week of the new cycle is seen. The oracle is a Kalman filter that is told
+what no estimator can know: how fast the layers really grow, every pump-out, and how far off the device is, for how
+long: bias, variance and persistence of its errors.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from simulators.truthbook import DAY_S, Book, Record, slot
 
 Floats = NDArray[np.float64]
 WINDOW_DAYS: Final = 14
-FEWEST_DAYS: Final = 3
+FEWEST_DAYS: Final = 7
 FALL_RATIO: Final = 0.6  # a daily median below this part of the one before …
 FALL_POINTS: Final = 0.03  # … and lower by this much of the base depth begins a new line
 LEAST_SD_MM: Final = 0.1
+WEEK: Final = 7
+MOST_STAYS: Final = 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,17 @@ def _days(record: Record, heard: Heard) -> _Days | None:
 
 
 def _line(
-    record: Record, at_s: float, fog: float, solids: float, base_mm: float, ahead_s: Mapping[str, float]
+    record: Record,
+    at_s: float,
+    fog: float,
+    solids: float,
+    base_mm: float,
+    ahead_s: Mapping[str, float] | None,
 ) -> Line:
-    """An assessment; ``ahead_s`` are the quantiles of the time to the passage, infinity where none comes."""
+    """An assessment; ``ahead_s`` are the quantiles of the time to the passage, infinity where none comes.
+
+    They are None where no forecast can be made.
+    """
     return {
         "at": iso(at_s),
         "type": "assessment",
@@ -77,9 +88,9 @@ def _line(
         "fog_mm": fog,
         "solids_mm": solids,
         "fraction": (fog + solids) / base_mm,
-        "crossing": {
-            name: iso(at_s + value) if value <= HORIZON_S else None for name, value in ahead_s.items()
-        },
+        "crossing": None
+        if ahead_s is None
+        else {name: iso(at_s + value) if value <= HORIZON_S else None for name, value in ahead_s.items()},
     }
 
 
@@ -91,16 +102,17 @@ def line_forecasts(book: Book, heard: Mapping[str, Heard]) -> Iterator[Line]:
             continue
         base_mm = 1e3 * heard[name].base_m
         filled = (days.fog + days.solids) / base_mm
-        begin = 0
+        begin, slope = 0, float("nan")
         for place, at_s in enumerate(days.midnight_s.tolist()):
             if place and _fell(filled, place):
                 begin = place
             fog, solids = float(days.last_fog[place]), float(days.last_solids[place])
             if not np.isfinite(fog + solids):
                 continue
-            slope = _slope(filled[max(begin, place - WINDOW_DAYS + 1) : place + 1])
-            ahead_s = _straight((fog + solids) / base_mm, slope)
-            yield _line(record, at_s, fog, solids, base_mm, {each: ahead_s for each, _ in QUANTILES})
+            slope = _slope(filled[max(begin, place - WINDOW_DAYS + 1) : place + 1], slope)
+            when_s = _straight((fog + solids) / base_mm, slope)
+            ahead_s = None if when_s is None else {each: when_s for each, _ in QUANTILES}
+            yield _line(record, at_s, fog, solids, base_mm, ahead_s)
 
 
 def _fell(filled: Floats, place: int) -> bool:
@@ -108,20 +120,21 @@ def _fell(filled: Floats, place: int) -> bool:
     return bool(now < FALL_RATIO * before and before - now > FALL_POINTS)
 
 
-def _slope(filled: Floats) -> float:
-    """Least squares through daily values [1/day]; NaN from fewer than three."""
+def _slope(filled: Floats, before: float) -> float:
+    """Least squares through daily values [1/day]; ``before`` where they are fewer than seven, or do not rise."""
     day = np.flatnonzero(np.isfinite(filled))
     if day.size < FEWEST_DAYS:
-        return float("nan")
+        return before
     away = day - day.mean()
-    return float(away @ filled[day] / (away @ away))
+    found = float(away @ filled[day] / (away @ away))
+    return found if found > 0.0 else before
 
 
-def _straight(filled: float, slope: float) -> float:
-    """Time to the limit [s]; 0 where it is passed, infinity where the line does not rise."""
+def _straight(filled: float, slope: float) -> float | None:
+    """Time to the limit [s]; 0 where it is passed, None where no line has risen yet."""
     if filled >= LIMIT:
         return 0.0
-    return (LIMIT - filled) / slope * DAY_S if slope > 0.0 else float("inf")
+    return (LIMIT - filled) / slope * DAY_S if slope > 0.0 else None
 
 
 # ---- the oracle --------------------------------------------------------------------------------------
@@ -129,12 +142,27 @@ def _straight(filled: float, slope: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the oracle is told of one layer: rate by day (k,), and noise; [mm], [mm/day], [mm²], [mm²/day]."""
+    """What the oracle is told of one layer, by day (k,) or for good; [mm], [mm/day], [mm²], [mm²/day].
 
-    rate: Floats
+    ``growth`` is the true growth of each day, evened over a week; ``ahead`` its mean over the rest of the cycle.
+    An error of the device has the variance ``noise`` and keeps the part ``stays`` of itself from day to day.
+    """
+
+    growth: Floats
+    ahead: Floats
+    unrest: float
     bias: float
     noise: float
-    unrest: float
+    stays: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Filtered:
+    """One layer at each midnight, arrays (k,): depth [mm], its variance [mm²], and what is known of growth."""
+
+    depth: Floats
+    variance: Floats
+    known: _Known
 
 
 def oracle_forecasts(book: Book, heard: Mapping[str, Heard]) -> Iterator[Line]:
@@ -144,71 +172,81 @@ def oracle_forecasts(book: Book, heard: Mapping[str, Heard]) -> Iterator[Line]:
         if days is None or days.midnight_s.size < FEWEST_DAYS:
             continue
         cycle = np.searchsorted(np.array(record.starts_s), days.midnight_s)
-        found = [_filter(record, days, cycle, layer) for layer in ("fog", "solids")]
+        fog, solids = (_filter(record, days, cycle, layer) for layer in ("fog", "solids"))
         base_mm = 1e3 * heard[name].base_m
+        depth, variance = fog.depth + solids.depth, fog.variance + solids.variance
+        ahead, unrest = fog.known.ahead + solids.known.ahead, fog.known.unrest + solids.known.unrest
         for place, at_s in enumerate(days.midnight_s.tolist()):
-            (fog, fog_var, fog_rate, fog_unrest), (solids, solids_var, solids_rate, solids_unrest) = (
-                [float(column[place]) for column in one] for one in found
-            )
-            if not np.isfinite(fog + solids):
+            if not np.isfinite(depth[place]):
                 continue
-            ahead_s = _passage(
-                LIMIT * base_mm - fog - solids,
-                fog_rate + solids_rate,
-                fog_var + solids_var,
-                fog_unrest + solids_unrest,
-            )
-            line = _line(record, at_s, fog, solids, base_mm, ahead_s)
-            yield line | {"fraction_sd": float(np.sqrt(fog_var + solids_var)) / base_mm}
+            left_mm = LIMIT * base_mm - float(depth[place])
+            ahead_s = _passage(left_mm, float(ahead[place]), float(variance[place]), unrest)
+            line = _line(record, at_s, float(fog.depth[place]), float(solids.depth[place]), base_mm, ahead_s)
+            yield line | {"fraction_sd": float(np.sqrt(variance[place])) / base_mm}
 
 
 def _know(record: Record, days: _Days, cycle: NDArray[np.int64], layer: str) -> _Known:
     true = np.array([getattr(record.depths[slot(at_s)], f"{layer}_mm") for at_s in record.midnights_s])
     told: Floats = getattr(days, layer)
-    same = cycle[1:] == cycle[:-1]
-    growth = np.diff(true)
-    overall = float(growth[same].mean()) if same.any() else 0.0
-    means = {
-        one: float(growth[same & (cycle[1:] == one)].mean()) for one in np.unique(cycle[1:][same]).tolist()
-    }
-    rate = np.array([means.get(one, overall) for one in cycle.tolist()])
-    middle = (true[1:] + true[:-1]) / 2.0
-    off = (told[1:] - middle)[same & np.isfinite(told[1:])]
-    away = (growth - rate[1:])[same]
-    return _Known(
-        rate,
-        bias=float(off.mean()) if off.size else 0.0,
-        noise=max(float(off.var()) if off.size else 0.0, LEAST_SD_MM**2),
-        unrest=float(away.var()) if away.size else 0.0,
-    )
+    growth, ahead, away = (np.zeros(true.size) for _ in range(3))
+    for one in np.unique(cycle).tolist():
+        here = np.flatnonzero(cycle == one)
+        grown = np.diff(true[here])
+        if grown.size == 0:
+            continue
+        width = min(WEEK, grown.size)
+        even = np.convolve(grown, np.ones(width), "same") / np.convolve(
+            np.ones(grown.size), np.ones(width), "same"
+        )
+        growth[here[1:]], away[here[1:]] = even, grown - even
+        growth[here[0]] = even[0]
+        ahead[here[:-1]] = np.cumsum(grown[::-1])[::-1] / np.arange(grown.size, 0, -1)
+        ahead[here[-1]] = even[-1]
+    same = np.concatenate([[False], cycle[1:] == cycle[:-1]])
+    off = np.where(same, told - (true + np.roll(true, 1)) / 2.0, np.nan)
+    bias = float(np.nanmean(off)) if np.isfinite(off).any() else 0.0
+    off = off - bias
+    pairs = np.isfinite(off[1:]) & np.isfinite(off[:-1])
+    noise = max(float(np.nanmean(off**2)) if np.isfinite(off).any() else 0.0, LEAST_SD_MM**2)
+    stays = float(np.mean(off[1:][pairs] * off[:-1][pairs])) / noise if pairs.any() else 0.0
+    unrest = float(np.mean(away[same] ** 2)) if same.any() else 0.0
+    return _Known(growth, ahead, unrest, bias, noise, min(max(stays, 0.0), MOST_STAYS))
 
 
-def _filter(
-    record: Record, days: _Days, cycle: NDArray[np.int64], layer: str
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Depth [mm] and variance [mm²] of one layer at each midnight, with rate and unrest, shape (k,) each."""
+def _filter(record: Record, days: _Days, cycle: NDArray[np.int64], layer: str) -> _Filtered:
+    """Depth and the device's error together: both are in what it says, and only one stays over a pump-out."""
     known = _know(record, days, cycle, layer)
     told: Floats = getattr(days, layer)
-    depth, variance = np.full(told.size, np.nan), np.full(told.size, np.nan)
-    now, spread = float("nan"), float("nan")
+    out = np.full((2, told.size), np.nan)
+    state = np.array([np.nan, 0.0])
+    cover = np.diag([np.nan, known.noise])
     for place in range(told.size):
-        rate = float(known.rate[place])
+        growth = float(known.growth[place])
         served = place > 0 and cycle[place] != cycle[place - 1]
+        state = np.array([state[0] + growth, known.stays * state[1]])
+        cover = cover * np.array([[1.0, known.stays], [known.stays, known.stays**2]])
+        cover = cover + np.diag([known.unrest, known.noise * (1.0 - known.stays**2)])
         if served:
             service = record.services[int(cycle[place]) - 1]
-            now = service.after_fog_mm if layer == "fog" else service.after_solids_mm
-            now += rate * max(days.midnight_s[place] - service.end_s, 0.0) / DAY_S
-            spread = known.unrest
-        else:
-            now, spread = now + rate, spread + known.unrest
-        seen = told[place] - known.bias + rate / 2.0  # a day's median stands for its noon
+            left_mm = service.after_fog_mm if layer == "fog" else service.after_solids_mm
+            since_days = max(days.midnight_s[place] - service.end_s, 0.0) / DAY_S
+            state[0] = left_mm + growth * since_days
+            cover = np.diag([known.unrest, cover[1, 1]])
+        seen = float(told[place]) - known.bias + growth / 2.0  # a day's median stands for its noon
         if np.isfinite(seen) and not served:
-            gain = spread / (spread + known.noise) if np.isfinite(now) else 1.0
-            now = seen if gain == 1.0 else now + gain * (seen - now)
-            spread = known.noise if gain == 1.0 else (1.0 - gain) * spread
-        now = max(now, 0.0) if np.isfinite(now) else now
-        depth[place], variance[place] = now, spread
-    return depth, variance, known.rate, np.full(told.size, known.unrest)
+            state, cover = _see(state, cover, seen, known.noise)
+        out[:, place] = state[0], cover[0, 0]
+    out[0] = np.where(np.isfinite(out[0]), np.maximum(out[0], 0.0), np.nan)
+    return _Filtered(out[0], out[1], known)
+
+
+def _see(state: Floats, cover: Floats, seen: float, noise: float) -> tuple[Floats, Floats]:
+    """Take in depth + error = ``seen``; the first reading is all that is known of the depth."""
+    if not np.isfinite(state[0]):
+        return np.array([seen, 0.0]), np.array([[noise, -noise], [-noise, noise]])
+    both = cover.sum(axis=1)
+    gain = both / (both.sum() + LEAST_SD_MM**2)
+    return state + gain * (seen - state.sum()), cover - np.outer(gain, both)
 
 
 def _passage(left_mm: float, rate: float, variance: float, unrest: float) -> dict[str, float]:

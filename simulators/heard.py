@@ -232,13 +232,17 @@ def _layers(said: Mapping[str, Any], gauge: Gauge) -> tuple[float, float]:
 
 
 def _rod(profile: list[Any], gauge: Gauge) -> tuple[float, float]:
-    """Count the electrodes that stand in each medium: solids from the floor up, grease above the water."""
+    """Count the electrodes that stand in each medium: solids from the floor up, grease above the water.
+
+    Half in grease and half in water an electrode looks like solids: above the water it counts half.
+    """
     if not gauge.levels:
         return _NAN, _NAN
     media = [_medium(value, gauge.levels) for value in profile]
     solids = next((place for place, medium in enumerate(media) if medium != "solids"), len(media))
     water = max((place for place, medium in enumerate(media) if medium == "water"), default=solids - 1)
-    fog = sum(medium == "fog" for medium in media[water + 1 :])
+    above = media[water + 1 :]
+    fog = above.count("fog") + above.count("solids") / 2
     return fog * gauge.pitch_m, solids * gauge.pitch_m
 
 

@@ -64,5 +64,5 @@ PEOPLE: Final = frozenset(
 ONLY: Final[Mapping[FaultKind, frozenset[Principle]]] = {
     FaultKind.DEAD_ELECTRODE: PROFILES,
     FaultKind.FALSE_ECHO: frozenset(Principle) - PROFILES - {Principle.PRESSURE, Principle.PRESSURE_SURFACE},
-    FaultKind.FOAM: frozenset(Principle) - {Principle.PRESSURE, Principle.SONAR_DOWN},
+    FaultKind.FOAM: frozenset(Principle) - {Principle.PRESSURE, Principle.SONAR_UP, Principle.SONAR_DOWN},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date
 from functools import cached_property
 
@@ -10,7 +11,7 @@ from alerts.policy import Policy
 from alerts.rules import Rules, Version
 from alerts.services import Service, Verdict, judge, match_services
 from alerts.situation import Situation
-from store.records import Alert
+from store.records import Alert, Sensor
 
 ESTIMATE = "This is an instrument estimate, not a determination of violation."
 ON_FILE = "From the records on file; not a determination of violation."
@@ -83,8 +84,7 @@ class Facts:
     @property
     def window_us(self) -> int:
         """How long the sensors are given to see what a paper says [us]."""
-        slowest = max((s.interval_s for s in self.situation.sensors), default=0.0)
-        return int(max(self.policy.verify_intervals * slowest, self.policy.verify_min_s) * 1e6)
+        return window_us(self.situation.sensors, self.policy)
 
     def standing(self, kind: str, anchor: str | None = None) -> Alert | None:
         """The open alert of a kind, and of an anchor where one is given."""
@@ -135,6 +135,12 @@ class Facts:
         if self.stated_us is not None:
             found.append(self.stated_us)
         return max((at for at in found if at <= self.now_us), default=None)
+
+
+def window_us(sensors: Iterable[Sensor], policy: Policy) -> int:
+    """How long these sensors are given to see what a paper says [us]."""
+    slowest = max((s.interval_s for s in sensors), default=0.0)
+    return int(max(policy.verify_intervals * slowest, policy.verify_min_s) * 1e6)
 
 
 def silent_after_us(interval_s: float, policy: Policy) -> int:

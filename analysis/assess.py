@@ -18,6 +18,7 @@ FORWARD_RATE_SD: Final = 0.20  # relative: menus and seasons to come (trial of t
 EVIDENCE_DAYS: Final = 7
 EVIDENCE_CV: Final = 0.5
 HIGH_FOR_S: Final = 3600.0
+TAMPER_FOR_S: Final = 7 * DAY_S
 
 Crossing = tuple[float | None, float | None, float | None, float | None, float | None]
 
@@ -209,7 +210,7 @@ def _health(
         if now_s - high >= HIGH_FOR_S and float(state.track.last_s[row]) - high >= HIGH_FOR_S:
             flags.append(HealthFlag("high_liquid_level", None, "surface", high))
         tamper = float(state.track.tamper_s[row])
-        if now_s - tamper < 7 * DAY_S:
+        if now_s - tamper < TAMPER_FOR_S:
             flags.append(HealthFlag("tamper", None, "fog_depth", tamper))
     return tuple(flags)
 

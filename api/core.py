@@ -11,19 +11,23 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
+import numpy as np
+
 from alerts.decide import Decision, Situation, decide
-from alerts.ids import short_id
-from alerts.lines import assessment_line, hot_discharge_line, pump_out_line, quarantine_line
+from alerts.facts import window_us
+from alerts.lines import assessment_line, quarantine_line
 from alerts.ordinance import Ordinance
 from alerts.policy import Policy
-from analysis.model import Assessment, Found, HotDischarge, Layers, PumpOut
+from alerts.rest import at_rest
+from analysis.model import Assessment
 from api.desk import Desk
 from api.estimates import Estimates
+from api.findings import record_found
 from api.fleetmodel import build_fleet
 from ingest.decode import Decoder
 from ingest.message import RawMessage
@@ -31,12 +35,10 @@ from ingest.profile import DeviceProfile
 from store.ports import Store
 from store.records import (
     CommitResult,
-    HotDischargeRecord,
     IngestWindow,
     Interceptor,
     JournalEntry,
     Json,
-    PumpOutRecord,
     Sensor,
     Site,
     StoredReading,
@@ -48,7 +50,6 @@ TAKEN: Final = "messages_taken"  # number of the last message, committed with it
 HISTORY_VERSION: Final = "history_version"
 SWEEP_US: Final = 3_600_000_000  # rules of time alone (silence, due dates, offers) are looked at hourly
 DAY_US: Final = 86_400_000_000
-_SAME_SERVICE_US: Final = 2 * 3_600_000_000  # a pump-out found again this close to a known one is that one
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +72,17 @@ class Core:
         *,
         start_us: int,
         written: Callable[[list[JournalEntry]], None] = lambda _: None,
+        cards: bool = True,
     ) -> None:
+        """``cards`` keeps the newest assessment of every interceptor in the store, for people to look at."""
         self.store = store
         self.rules = rules
         self.desk = Desk(store, written)
         self._new: dict[tuple[str, int], StoredReading] = {}  # a completed row stands for its parts
         self._touched: set[str] = set()
+        self._cards = cards
         self._latest: dict[str, Assessment] = {}
+        self._looked_us: dict[str, int] = {}  # the instant each interceptor was last looked at
         self._contacts: dict[str, int] = store.history.contacts()
         self._version: tuple[int, str | None] = (-1, None)
         self._last_us = 0
@@ -155,7 +160,7 @@ class Core:
             site=site,
             sensors=tuple(self._sensors_of.get(interceptor, ())),
             ordinance=self.rules.ordinances[site.ordinance],
-            assessment=self._latest.get(interceptor),
+            assessment=self._assessment(interceptor),
             # in an order of their own, not that of arrival: a restart loads them in another
             alerts=tuple(sorted(folder.alerts.values(), key=lambda a: (a.since_us, a.id))),
             order=folder.open_order,
@@ -213,25 +218,58 @@ class Core:
 
     def _decide_inside(self, instant_us: int, new: Sequence[StoredReading]) -> None:
         advance = self._estimates.advance(new, received_before_us=instant_us)
-        self._record_found(advance.found, advance.refolded, instant_us)
-        midnight = {i for i, record in self.interceptors.items() if self._is_midnight(record, instant_us)}
-        sweep = instant_us % SWEEP_US == 0
-        touched = {self._owner[r.sensor] for r in new if r.sensor in self._owner} | self._touched | midnight
-        due = sorted(self.interceptors if sweep else touched)
+        told = record_found(self.desk, advance.found, advance.refolded, instant_us)
+        midnight = self._at_midnight(instant_us)
+        if instant_us % SWEEP_US == 0:
+            due = loud = sorted(self.interceptors)
+        else:
+            touched = {self._owner[r.sensor] for r in new if r.sensor in self._owner}
+            due = sorted(touched | self._touched | midnight)
+            loud = self._loud(due, told | self._touched | midnight, instant_us)
         if not due:
             return
-        cards: dict[str, Json] = {}
-        for one in self._estimates.assess(instant_us / 1e6, interceptors=due):
+        self._looked_us.update(dict.fromkeys(due, instant_us))
+        for one in self._estimates.assess(instant_us / 1e6, interceptors=due if self._cards else loud):
             self._latest[one.interceptor] = one
-            line = assessment_line(one)
-            if one.interceptor in midnight:
-                self.desk.journal(instant_us, "assessment", one.interceptor, line)
-            cards[one.interceptor] = self._card(one, line)
-        self.store.ledger.put_latest(instant_us, cards)
-        for interceptor in due:
+        for interceptor in sorted(midnight):
+            line = assessment_line(self._latest[interceptor])
+            self.desk.journal(instant_us, "assessment", interceptor, line)
+        if self._cards:
+            self.store.ledger.put_latest(instant_us, {i: _card(self._latest[i]) for i in due})
+        for interceptor in loud:
             self._apply(decide(self.situation(interceptor), instant_us, self.rules.policy), instant_us)
         if midnight or instant_us % DAY_US == 0:
             self._estimates.checkpoint()
+
+    def _loud(self, due: Sequence[str], surely: set[str], instant_us: int) -> list[str]:
+        """Those of ``due`` for whom a decision may change something; the hourly look asks everybody."""
+        fleet = self._estimates.fleet
+        quiet = [i for i in due if i not in surely and i in self._looked_us]
+        if not quiet:
+            return list(due)
+        rows = np.array([fleet.interceptor_index[i] for i in quiet], dtype=np.int64)
+        resting: set[str] = set()
+        seen = self._estimates.glance(rows, instant_us / 1e6)
+        for row, interceptor in enumerate(quiet):
+            folder = self.desk.folder(interceptor)
+            window = window_us(self._sensors_of[interceptor], self.rules.policy)
+            if not seen.remark[row] and at_rest(
+                folder.alerts.values(), folder.open_order, folder.manifests.values(),
+                float(seen.p_least[row]), float(seen.p_most[row]), instant_us, window, self.rules.policy,
+            ):  # fmt: skip
+                resting.add(interceptor)
+        return [i for i in due if i not in resting]
+
+    def _assessment(self, interceptor: str) -> Assessment | None:
+        """What was to be known when the interceptor was last looked at; its state has not moved since."""
+        at_us = self._looked_us.get(interceptor)
+        if at_us is None:
+            return None
+        one = self._latest.get(interceptor)
+        if one is None or one.time_s != at_us / 1e6:
+            one = self._estimates.assess(at_us / 1e6, interceptors=[interceptor])[0]
+            self._latest[interceptor] = one
+        return one
 
     def _apply(self, decision: Decision, now_us: int) -> None:
         for alert in decision.alerts:
@@ -242,72 +280,6 @@ class Core:
             self.desk.put_proposal(proposal, now_us)
         for item in decision.outbox:
             self.desk.enqueue(item)
-
-    @staticmethod
-    def _card(one: Assessment, line: Json) -> Json:
-        """What the list of interceptors shows: the assessment's line and when the sensor last spoke."""
-        last = None if one.last_reading_s is None else round(one.last_reading_s * 1e6)
-        since = None if one.since_s is None else round(one.since_s * 1e6)
-        return {**line, "last_reading_us": last, "since_us": since, "own_evidence": one.own_evidence}
-
-    # ---- what the fold found -------------------------------------------------------------------------
-
-    def _record_found(self, found: Found, refolded: Mapping[str, float], at_us: int) -> None:
-        # a refold passes again through states that were told long ago: only where it ends is news
-        again: dict[str, PumpOutRecord] = {}
-        for pump_out in found.pump_outs:
-            record = self._pump_out_record(pump_out, again.values())
-            again[record.id] = record
-        for record in again.values():
-            known = self.desk.folder(record.interceptor).pump_outs.get(record.id)
-            if known is None or pump_out_line(known) != pump_out_line(record):
-                self.desk.put_pump_out(record, at_us)
-        for interceptor, since_s in refolded.items():
-            for known in list(self.desk.folder(interceptor).pump_outs.values()):
-                if known.start_us > since_s * 1e6 and known.id not in again and known.confidence > 0:
-                    # late readings showed that it was none: the correction repeats the id
-                    self.desk.put_pump_out(replace(known, complete=False, confidence=0.0), at_us)
-        for hot in {(hot.sensor, hot.start_s): hot for hot in found.hot_discharges}.values():
-            self._record_hot(hot, at_us)
-
-    def _pump_out_record(self, found: PumpOut, beside: Iterable[PumpOutRecord]) -> PumpOutRecord:
-        start_us, end_us = round(found.start_s * 1e6), round(found.end_s * 1e6)
-        known = [
-            p
-            for p in (*self.desk.folder(found.interceptor).pump_outs.values(), *beside)
-            if p.interceptor == found.interceptor
-            and p.start_us <= end_us + _SAME_SERVICE_US
-            and start_us <= p.end_us + _SAME_SERVICE_US
-        ]
-        identity = known[0].id if known else short_id("po", found.interceptor, str(start_us))
-        return PumpOutRecord(
-            id=identity,
-            interceptor=found.interceptor,
-            start_us=start_us,
-            end_us=end_us,
-            complete=found.complete,
-            confidence=found.confidence,
-            before=tuple(_layers(one) for one in found.before),
-            after=tuple(_layers(one) for one in found.after),
-        )
-
-    def _record_hot(self, hot: HotDischarge, at_us: int) -> None:
-        record = HotDischargeRecord(
-            id=short_id("hd", hot.sensor, str(round(hot.start_s * 1e6))),
-            interceptor=hot.interceptor,
-            sensor=hot.sensor,
-            start_us=round(hot.start_s * 1e6),
-            end_us=None if hot.end_s is None else round(hot.end_s * 1e6),
-            peak_c=hot.peak_c,
-            duration_s=hot.duration_s,
-            status=hot.status,
-        )
-        known = self.desk.folder(hot.interceptor).hot_discharges.get(record.id)
-        if known is not None and hot_discharge_line(known) == hot_discharge_line(record):
-            return
-        rose = known is not None and known.status != record.status
-        ended = record.end_us is not None and (known is None or known.end_us is None or known != record)
-        self.desk.put_hot_discharge(record, at_us, tell=rose or ended)
 
     # ---- registry and start --------------------------------------------------------------------------
 
@@ -323,8 +295,9 @@ class Core:
                 self.store.ledger.set_meta(LAST_INSTANT, str(self._last_us))
             return
         self._estimates.rebuild(received_before_us=self._last_us)
-        for one in self._estimates.assess(self._last_us / 1e6):
-            self._latest[one.interceptor] = one
+        first_us = int(self.store.ledger.get_meta(FIRST_INSTANT) or kept)
+        if self._last_us // SWEEP_US > first_us // SWEEP_US:  # everybody has been looked at once
+            self._looked_us = dict.fromkeys(self.interceptors, self._last_us)
         for chunk in self.store.history.scan(received_since_us=self._last_us, received_before_us=2**62):
             self._new.update({(r.sensor, r.time_us): r for r in chunk})
 
@@ -358,13 +331,20 @@ class Core:
         )
         self._estimates = Estimates(fleet, self.store.history)
         self._latest.clear()
+        self._looked_us.clear()
 
-    def _is_midnight(self, interceptor: Interceptor, instant_us: int) -> bool:
-        """Whether this instant is the first of a local date at the interceptor's site."""
-        zone = self._zones[interceptor.site]
-        here = datetime.fromtimestamp(instant_us / 1e6, tz=zone).date()
-        before = datetime.fromtimestamp(instant_us / 1e6 - self.rules.decide_every_us / 1e6, tz=zone).date()
-        return here != before and instant_us % self.rules.decide_every_us == 0
+    def _at_midnight(self, instant_us: int) -> set[str]:
+        """Interceptors for whom this instant is the first of a local date."""
+        every = self.rules.decide_every_us
+        if instant_us % every or (self._whole_hours and instant_us % SWEEP_US):
+            return set()
+        zones = {site for site, zone in self._zones.items() if _new_date(zone, instant_us, every)}
+        return {i for i, record in self.interceptors.items() if record.site in zones} if zones else zones
+
+
+def _new_date(zone: ZoneInfo, instant_us: int, every_us: int) -> bool:
+    here = datetime.fromtimestamp(instant_us / 1e6, tz=zone).date()
+    return here != datetime.fromtimestamp((instant_us - every_us) / 1e6, tz=zone).date()
 
 
 def _offset_s(zone: ZoneInfo, at_us: int) -> float:
@@ -372,5 +352,9 @@ def _offset_s(zone: ZoneInfo, at_us: int) -> float:
     return 0.0 if offset is None else offset.total_seconds()
 
 
-def _layers(one: Layers) -> Json:
-    return {"compartment": one.compartment, "fog_m": one.fog_m, "solids_m": one.solids_m}
+def _card(one: Assessment) -> Json:
+    """What the list of interceptors shows: the assessment's line and when the sensor last spoke."""
+    last = None if one.last_reading_s is None else round(one.last_reading_s * 1e6)
+    since = None if one.since_s is None else round(one.since_s * 1e6)
+    line = assessment_line(one)
+    return {**line, "last_reading_us": last, "since_us": since, "own_evidence": one.own_evidence}

@@ -15,7 +15,8 @@ import numpy as np
 
 from analysis.assess import assess
 from analysis.fold import Fleet, FleetState, initial_state, newest, put, step, take
-from analysis.model import Assessment, Found, HotDischarge, PumpOut
+from analysis.glance import Glance, glance
+from analysis.model import Assessment, Found, HotDischarge, Ints, PumpOut
 from api.fleetmodel import as_batch
 from store.ports import History
 from store.records import StoredReading
@@ -120,6 +121,10 @@ class Estimates:
         if interceptors is not None:
             indices = [self.fleet.interceptor_index[i] for i in interceptors]
         return assess(self.fleet, self._state, now_s, indices=indices)
+
+    def glance(self, rows: Ints, now_s: float) -> Glance:
+        """A first look at these interceptors, rows of the fleet that have a sensor."""
+        return glance(self.fleet, self._state, rows, now_s)
 
     def _refold(self, who: int, oldest_s: float, received_before_us: int) -> tuple[float, Found]:
         usable = [c for c in self._checkpoints if c.valid[who] and c.newest_s[who] < oldest_s]

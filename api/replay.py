@@ -81,7 +81,7 @@ class Replay:
 
     def _core_at(self, start_us: int) -> Core:
         if self._core is None:
-            self._core = Core(self._store, self._rules, start_us=start_us, written=self._write)
+            self._core = Core(self._store, self._rules, start_us=start_us, written=self._write, cards=False)
         return self._core
 
     def _flush(self) -> None:

@@ -98,8 +98,8 @@ def _colons(value: Any) -> int:
             elif type(one) is dict or type(one) is list:
                 total += _colons(one)
         return total
-    if kind is list:
-        return sum(_colons(one) for one in value)
+    if kind is list:  # mostly long and of numbers, which hold no colon
+        return sum([_colons(one) for one in value if type(one) is not float and type(one) is not int])
     return value.count(":") if kind is str else 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -60,6 +59,18 @@ class _Last:
 
 
 @dataclass(frozen=True, slots=True)
+class _Turn:
+    """Who speaks in a step, in order of time, and where each group's devices stand among them."""
+
+    sensor: Ints
+    offset_s: Floats
+    regular: Ints
+    home: Ints
+    order: list[int]
+    groups: list[tuple[Ints, list[int], Ints, list[int]]]  # places, the same, rows, electrodes
+
+
+@dataclass(frozen=True, slots=True)
 class _Group:
     principle: Principle
     device: Device
@@ -93,6 +104,7 @@ class Devices:
         self.probes = Probes(np.array([sensor.tau_s or 10.0 for sensor in sensors]))
         self._baths = Baths(np.array([sensor.tank_tau_s for sensor in sensors]))
         self._principle = [sensor.principle for sensor in sensors]
+        self._unit = [EPOCH_UNIT.get(principle) for principle in self._principle]
         self._group_of = np.zeros(len(sensors), dtype=np.int64)
         self._row_in_group = np.zeros(len(sensors), dtype=np.int64)
         self._groups: list[_Group] = []
@@ -109,6 +121,7 @@ class Devices:
             self._groups.append(_Group(principle, device, electrodes, _Last()))
         self._static_m = np.array([item.base_depth_mm for item in plan.interceptors]) / 1e3
         self._lift = np.array([buoyancy(item.grease_kg_m3) for item in plan.interceptors])
+        self._usual = self._turn(np.arange(len(sensors)), self._phase_s)
         troubles = None if faults is None else Troubles(faults, self._home, rng)
         self._troubles = troubles if troubles is not None and troubles.kinds else None
         self._may_stick = troubles is not None and FaultKind.STUCK in troubles.kinds
@@ -130,22 +143,25 @@ class Devices:
             Pulse(pulse.pipe_c[home], pulse.pulse_c[home], pulse.start_s[home], pulse.end_s[home]),
             self._phase_s,
         )
-        sensor, offset_s, regular = self._turns(at_work)
+        turn = self._turns(at_work)
+        sensor, offset_s = turn.sensor, turn.offset_s
         outside_c = outdoors_c(now_s)
-        view = self._view(before, after, home[sensor], offset_s / SLOT_S, outside_c)
+        view = self._view(before, after, turn.home, offset_s / SLOT_S, outside_c)
         sent_us = ((now_s + offset_s) * 1e6).astype(np.int64)
         stated_us, volt = sent_us, self._volt - 0.3 * age_days / 365.0
         missed = None
         if troubles is not None:
-            view = troubles.disturb(acting, sensor, view, self._static_m[home[sensor]], outside_c)
+            view = troubles.disturb(acting, sensor, view, self._static_m[turn.home], outside_c)
             stated_us = troubles.stated_us(acting, sensor, sent_us)
             volt = volt - troubles.lost_v(acting)
             missed = troubles.missed(acting, sensor, volt)
             self._start_again(acting)
             inlet = troubles.inlet(acting, inlet, outside_c)
-        bodies = self._bodies(sensor, stated_us, view, acting.on(FaultKind.STUCK))
-        self._add_climate(bodies, sensor, regular, inlet, self._tank(sensor, regular, view.tank_c), volt)
-        spoken = Spoken(sent_us, [self._topic[index] for index in sensor], [_encode(body) for body in bodies])
+        bodies = self._bodies(turn, stated_us, view, acting.on(FaultKind.STUCK))
+        self._add_climate(bodies, turn, inlet, self._tank(sensor, turn.regular, view.tank_c), volt)
+        spoken = Spoken(
+            sent_us, [self._topic[index] for index in turn.order], [_encode(body) for body in bodies]
+        )
         return spoken if missed is None else spoken.take(np.flatnonzero(~missed))
 
     def _start_again(self, acting: Acting) -> None:
@@ -164,18 +180,28 @@ class Devices:
         by_device[sensor[regular]] = tank_c[regular]
         return np.asarray(self._baths.advance(by_device, float(SLOT_S))[sensor], dtype=np.float64)
 
-    def _turns(self, at_work: set[int]) -> tuple[Ints, Floats, Ints]:
-        sensor, offset = np.arange(self._home.size), self._phase_s
-        regular = np.ones(sensor.size, dtype=bool)
-        if at_work:
-            moved = np.flatnonzero(np.isin(self._home, list(at_work)) & self._quick)
-            offset = np.concatenate(
-                [offset, *((self._phase_s[moved] + extra) % SLOT_S for extra in (300, 600))]
-            )
-            sensor = np.concatenate([sensor, moved, moved])
-            regular = np.concatenate([regular, np.zeros(2 * moved.size, dtype=bool)])
-        order = np.argsort(offset, kind="stable")
-        return sensor[order], offset[order], regular[order]
+    def _turns(self, at_work: set[int]) -> _Turn:
+        if not at_work:
+            return self._usual
+        moved = np.flatnonzero(np.isin(self._home, list(at_work)) & self._quick)
+        extra = [(self._phase_s[moved] + late) % SLOT_S for late in (300, 600)]
+        return self._turn(
+            np.concatenate([np.arange(self._home.size), moved, moved]),
+            np.concatenate([self._phase_s, *extra]),
+        )
+
+    def _turn(self, sensor: Ints, offset_s: Floats) -> _Turn:
+        """Order messages by time; of a device that speaks several times the first is the regular one."""
+        regular = np.arange(sensor.size) < self._home.size
+        order = np.argsort(offset_s, kind="stable")
+        sensor = sensor[order]
+        group_of, rows = self._group_of[sensor], self._row_in_group[sensor]
+        groups = []
+        for number, group in enumerate(self._groups):
+            at = np.flatnonzero(group_of == number)
+            electrodes = [group.electrodes[row] for row in rows[at].tolist()]
+            groups.append((at, at.tolist(), rows[at], electrodes))
+        return _Turn(sensor, offset_s[order], regular[order], self._home[sensor], sensor.tolist(), groups)
 
     def _view(self, before: Layers, after: Layers, home: Ints, part: Floats, outside_c: float) -> View:
         def between(first: Floats, last: Floats) -> Floats:
@@ -200,35 +226,32 @@ class Devices:
         full = layers.level >= self._static_m - 1e-9
         return np.asarray(layers.level + np.where(full, self._lift * layers.fog[:, 0], 0.0), dtype=np.float64)
 
-    def _bodies(self, sensor: Ints, stated_us: Ints, view: View, stuck: Bools | None) -> list[dict[str, Any]]:
+    def _bodies(self, turn: _Turn, stated_us: Ints, view: View, stuck: Bools | None) -> list[dict[str, Any]]:
         iso = np.datetime_as_string(stated_us.astype("M8[us]"), unit="s", timezone="UTC").tolist()
         stamps = stated_us.tolist()
         bodies: list[dict[str, Any]] = []
-        for index, text, stamp in zip(sensor.tolist(), iso, stamps, strict=True):
-            unit = EPOCH_UNIT.get(self._principle[index])
+        for index, text, stamp in zip(turn.order, iso, stamps, strict=True):
+            unit = self._unit[index]
             self._seq[index] += 1
             bodies.append({"time": text if unit is None else stamp // unit, "seq": self._seq[index]})
-        group_of = self._group_of[sensor]
-        for number, group in enumerate(self._groups):
-            at = np.flatnonzero(group_of == number)
-            rows = self._row_in_group[sensor[at]]
+        for group, (at, places, rows, electrodes) in zip(self._groups, turn.groups, strict=True):
             told = group.device.read(rows, view.take(at), self._rng)
             if self._may_stick:
-                told = _hold(group.last, rows, told, None if stuck is None else stuck[sensor[at]])
+                told = _hold(group.last, rows, told, None if stuck is None else stuck[turn.sensor[at]])
             for name, values in told.items():
-                _spread(bodies, at, name, values, [group.electrodes[row] for row in rows.tolist()])
+                _spread(bodies, places, name, values, electrodes)
         return bodies
 
     def _add_climate(
         self,
         bodies: list[dict[str, Any]],
-        sensor: Ints,
-        regular: Ints,
+        turn: _Turn,
         inlet: tuple[Floats, Floats, Floats],
         tank_c: Floats,
         volts: Floats,
     ) -> None:
         """Temperatures and battery of the regular messages; extra ones carry levels alone."""
+        sensor = turn.sensor
         noise = self._rng.normal(0.0, 0.06, (3, sensor.size))
         now, highest = inlet[0][sensor] + noise[0], inlet[1][sensor] + np.abs(noise[1])
         over = np.round(inlet[2][sensor], 1).tolist()
@@ -236,8 +259,8 @@ class Devices:
         scaled = [np.round(values * 1.8 + 32.0, 1).tolist() for values in (now, highest, tank)]
         plain = [np.round(values, 2).tolist() for values in (now, highest, tank)]
         volt = np.round(volts, 3).tolist()
-        for row in np.flatnonzero(regular).tolist():
-            index, body = int(sensor[row]), bodies[row]
+        for row in np.flatnonzero(turn.regular).tolist():
+            index, body = turn.order[row], bodies[row]
             unit, values = ("f", scaled) if self._principle[index] in FAHRENHEIT else ("c", plain)
             if self._has_inlet[index]:
                 body[f"inlet_{unit}"] = values[0][row]
@@ -272,8 +295,8 @@ def _hold(last: _Last, rows: Ints, told: dict[str, Floats], stuck: Bools | None)
 
 
 def _spread(
-    bodies: list[dict[str, Any]], at: Ints, name: str, values: Floats, electrodes: Sequence[int]
+    bodies: list[dict[str, Any]], places: list[int], name: str, values: Floats, electrodes: list[int]
 ) -> None:
-    """Put one field's values into the bodies ``at``; a profile ends with its own rod, NaN becomes null."""
-    for row, value, count in zip(at.tolist(), values.tolist(), electrodes, strict=True):
+    """Put one field's values into the bodies ``places``; a profile ends with its own rod, NaN becomes null."""
+    for row, value, count in zip(places, values.tolist(), electrodes, strict=True):
         bodies[row][name] = value[:count] if count else value

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -140,11 +139,9 @@ def coverage(low: Floats, high: Floats, solids: Floats, bottom: Floats, surface:
 
     ``low`` and ``high`` (r, electrodes) are the rings' edges; the three heights (r,) the interfaces [m].
     """
-    edges = [np.full_like(solids, -np.inf), solids, bottom, surface, np.full_like(solids, np.inf)]
     span = high - low
-    return np.stack(
-        [
-            np.maximum(np.minimum(high, above[:, None]) - np.maximum(low, below[:, None]), 0.0) / span
-            for below, above in pairwise(edges)
-        ]
-    )
+    covered = np.empty((5, *span.shape))  # of each ring, below the floor, each interface, the sky
+    covered[0], covered[4] = 0.0, span
+    heights = np.stack([solids, bottom, surface])[:, :, None]
+    np.minimum(np.maximum(heights - low, 0.0), span, out=covered[1:4])
+    return np.asarray((covered[1:] - covered[:-1]) / span, dtype=np.float64)

@@ -58,12 +58,22 @@ class Harm:
     spike: Floats  # the same, in one reading
     dead: Floats  # electrodes that do not work
     luck: Floats  # uniform in 0 … 1: whatever is left to chance
+    hurt: Bools | None = None  # the readings that any of this disturbs; None: perhaps all
 
     @classmethod
     def none(cls, count: int) -> Harm:
         """Nothing disturbs ``count`` readings."""
         still = np.zeros(count)
         return cls(still, still, np.full(count, np.nan), still, still, still, still)
+
+    def take(self, at: np.ndarray) -> Harm | None:
+        """The readings ``at``, shape (q,); None where none of them is disturbed."""
+        if self.hurt is not None and not self.hurt[at].any():
+            return None
+        return Harm(
+            self.foam[at], self.film[at], self.false[at], self.drift[at],
+            self.spike[at], self.dead[at], self.luck[at],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +116,8 @@ class View:
         return np.where(np.isnan(self.harm.false), length, least + self.harm.false)
 
     def take(self, at: np.ndarray) -> View:
-        """The readings ``at``."""
-        harm = self.harm
-        if harm is not None:
-            harm = Harm(
-                harm.foam[at], harm.film[at], harm.false[at], harm.drift[at],
-                harm.spike[at], harm.dead[at], harm.luck[at],
-            )  # fmt: skip
+        """The readings ``at``, shape (q,)."""
+        harm = None if self.harm is None else self.harm.take(at)
         return View(
             self.surface[at], self.fog[at], self.solids[at], self.tank_c[at], self.agitation[at],
             None if self.wet is None else self.wet[at],

@@ -149,7 +149,12 @@ class Troubles:
         if (force := forces.get(FaultKind.DEAD_ELECTRODE)) is not None:
             dead = np.where(force.on, np.maximum(np.round(force.size), 1.0), 0.0)[sensor]
         film = self.film(acting)[sensor]
-        return Harm(foam, film, false, drift, spike, dead, self._streams[FaultKind.COATING].random(count))
+        hurt = np.zeros(self._home.size, dtype=bool)
+        for kind in HARMING:
+            if kind in forces:
+                hurt |= forces[kind].on
+        luck = self._streams[FaultKind.COATING].random(count)
+        return Harm(foam, film, false, drift, spike, dead, luck, hurt[sensor])
 
     def film(self, acting: Acting) -> Floats:
         """How ripe the film on each device is, shape (d,), 0 … 1."""

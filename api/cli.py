@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from api import cli_data, cli_evaluate, cli_sensor
+from api import cli_data, cli_evaluate, cli_sensor, cli_simulate
 from api.faults import USER_FAULTS, in_a_sentence, wrong_use
 from api.logs import set_up_logs
 from api.terminal import ConfigOption, JsonOption, answer, complain, fail, say
@@ -89,28 +89,7 @@ def replay(
     work.replay(fleet, messages, events, until, out, config)
 
 
-SeedOption = Annotated[int, typer.Option(help="Which simulated city: the same seed gives the same bytes.")]
-DaysOption = Annotated[int, typer.Option(help="Days to simulate, a message every 15 minutes.", min=1)]
-CountOption = Annotated[int, typer.Option(help="Interceptors.", min=1)]
-
-
-@app.command()
-def simulate(
-    out: Annotated[
-        Path, typer.Option(help="Folder for fleet.toml, messages.jsonl, events.jsonl, truth.jsonl.")
-    ],
-    seed: SeedOption = 1,
-    days: DaysOption = 30,
-    interceptors: CountOption = 40,
-) -> None:
-    """Write a simulated city down for replay, with the truth beside it."""
-    from simulators.recorded import Scenario
-    from simulators.recorded import simulate as write
-
-    files = write(Scenario(seed=seed, days=days, count=interceptors), out)
-    say(f"wrote {files.fleet}, {files.messages}, {files.events} and {files.truth}")
-
-
+cli_simulate.register(app)
 cli_evaluate.register(app)
 
 

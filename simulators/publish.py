@@ -7,7 +7,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
 
@@ -17,9 +18,14 @@ import numpy as np
 from simulators.city import DEFAULT_START_S, City, Step
 from simulators.clock import AcceleratedClock, ClockError
 from simulators.control import ControlServer, Gate
+from simulators.interceptor import fraction
 from simulators.kitchen import SLOT_S
 from simulators.network import Message
-from simulators.truth import Line, iso, seconds
+from simulators.people import Crew
+from simulators.recorded import CREW_STREAM
+from simulators.scenario import Scenario
+from simulators.scenariofile import load
+from simulators.truth import MONITORED, Line, iso, seconds
 from simulators.wire import TELL_EVERY_S, Broker, Say
 
 COALESCE_S: Final = 0.004  # real; messages due within it go out together
@@ -32,8 +38,8 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-class TruthFile:
-    """Lines of truth into a file, one JSON object each."""
+class LineFile:
+    """Lines of truth, or events, into a file, one JSON object each; nowhere without a path."""
 
     def __init__(self, path: Path | None) -> None:
         self._file: IO[bytes] | None = None if path is None else path.open("wb")
@@ -62,12 +68,14 @@ class Publisher:
         gate: Gate,
         broker: Broker,
         clock: AcceleratedClock,
-        truth: TruthFile,
+        truth: LineFile,
         stop: threading.Event,
         tell: Say,
+        crew: Crew | None = None,
     ) -> None:
         self._gate, self._broker, self._clock = gate, broker, clock
         self._truth, self._stop, self._tell = truth, stop, tell
+        self._crew = crew
         self._told = -TELL_EVERY_S
 
     def join(self) -> None:
@@ -79,18 +87,32 @@ class Publisher:
         if missed:
             self._tell(f"joined {missed / 96:.2f} simulated days after the city's start")
 
-    def run(self, until_s: float) -> None:
-        """Go on until ``until_s`` [s since the epoch, simulated] or until told to stop."""
+    def run(self, until_s: float, progress: Callable[[float], None] = lambda _: None) -> None:
+        """Go on until ``until_s`` [s since the epoch, simulated] or until told to stop.
+
+        ``progress`` is told the simulated time [s since the epoch] before each step.
+        """
         while not self._stop.is_set():
             now_s = self._gate.live(lambda city: city.now_s)
+            progress(now_s)
             if now_s >= until_s or self._stop.wait(self._clock.real_delay(now_s)):
                 return
             self._send(self._step().messages)
 
     def _step(self) -> Step:
-        step = self._gate.live(City.step)
+        step = self._gate.live(self._live)
         self._gate.finished(step.done)
         self._truth.write(step.truth)
+        return step
+
+    def _live(self, city: City) -> Step:
+        """One step; where a crew serves the city, it plans each of its days from the start."""
+        if self._crew is None:
+            return city.step()
+        if (city.now_s - city.start_s) % 86400.0 == 0.0:
+            self._crew.plan_day(city.now_s, fraction(city.tanks, city.layers())[:, MONITORED])
+        step = city.step()
+        self._crew.services_done(step.done)
         return step
 
     def _send(self, messages: list[Message]) -> None:
@@ -112,10 +134,73 @@ class Publisher:
             self._tell(f"lagging: {lag_s:.1f} s behind ({behind:.1f} simulated hours); times stay correct")
 
 
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A city to publish: what, on which clock, to which broker.
+
+    ``days`` [day] may be infinite. ``truth`` and ``events`` are files to write, None: none. With ``crew`` the
+    scenario's own people serve the interceptors; without, only who asks at the control port.
+    """
+
+    scenario: Scenario
+    clock: AcceleratedClock
+    days: float
+    host: str
+    port: int
+    username: str | None = None
+    password: str | None = None
+    control_port: int = 0
+    truth: Path | None = None
+    events: Path | None = None
+    crew: bool = False
+    from_start: bool = True
+
+
+def publish(
+    live: Live,
+    city: City,
+    stop: threading.Event,
+    tell: Say = say,
+    progress: Callable[[float], None] = lambda _: None,
+) -> int:
+    """Publish until the end or until ``stop``; exit status 0 ended, 1 the control port cannot be had."""
+    seed = live.scenario.seed
+    gate = Gate(city, np.random.default_rng((seed, 8)))
+    try:
+        control = ControlServer(gate, live.control_port)
+    except OSError as error:
+        sys.stderr.write(f"--control-port {live.control_port}: {error.strerror}; choose another\n")
+        return 1
+    crew = None
+    if live.crew:
+        crew = Crew(city, live.scenario.habits, np.random.default_rng((seed, CREW_STREAM)))
+    broker = Broker(live.host, live.port, live.username, live.password, tell)
+    truth, events = LineFile(live.truth), LineFile(live.events)
+    publisher = Publisher(gate, broker, live.clock, truth, stop, tell, crew)
+    control.start()
+    broker.start()
+    try:
+        tell(f"ready: city {seed}, {len(city.plan.interceptors)} interceptors, from {iso(city.start_s)}")
+        tell(f"control port http://127.0.0.1:{control.port}")
+        if broker.wait_up(stop):
+            if not live.from_start:
+                publisher.join()
+            publisher.run(city.start_s + live.days * 86400.0, progress)
+    finally:
+        broker.stop()
+        control.stop()
+        truth.close()
+        if crew is not None:
+            events.write(crew.events_until(city.now_s))
+        events.close()
+    return 0
+
+
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m simulators.publish", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=40, help="interceptors")
+    parser.add_argument("--scenario", help="by name, or a scenario file; default: the usual city")
+    parser.add_argument("--seed", type=int, help="default: the scenario's")
+    parser.add_argument("--count", type=int, help="interceptors; default: the scenario's")
     parser.add_argument("--clock", help="start_sim,start_real,speed; default: from now on")
     parser.add_argument("--start", help="first instant of the city, ISO 8601; default: the clock's start")
     parser.add_argument("--speed", type=float, default=21600.0, help="without --clock: simulated s a real s")
@@ -132,6 +217,13 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
+def _scenario(options: argparse.Namespace) -> Scenario:
+    chosen = Scenario() if options.scenario is None else load(options.scenario)
+    if options.seed is not None:
+        chosen = replace(chosen, seed=options.seed)
+    return chosen if options.count is None else replace(chosen, count=options.count)
+
+
 def _timing(options: argparse.Namespace) -> tuple[AcceleratedClock, float]:
     text = options.clock
     start_s = None if options.start is None else seconds(options.start)
@@ -142,7 +234,8 @@ def _timing(options: argparse.Namespace) -> tuple[AcceleratedClock, float]:
     return clock, clock.start_sim_s if start_s is None else start_s
 
 
-def _password(path: Path | None) -> str | None:
+def first_line(path: Path | None) -> str | None:
+    """A password kept in a file: its first line; None without a file."""
     return None if path is None else path.read_text(encoding="utf-8").partition("\n")[0]
 
 
@@ -154,34 +247,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda _number, _frame: stop.set())
     try:
         clock, start_s = _timing(options)
-        password = _password(options.password_file)
-        city = City(options.seed, options.count, start_s)
+        live = Live(
+            scenario=replace(_scenario(options), start_s=start_s),
+            clock=clock,
+            days=options.days,
+            host=options.mqtt_host,
+            port=options.mqtt_port,
+            username=options.username,
+            password=first_line(options.password_file),
+            control_port=options.control_port,
+            truth=options.truth,
+            from_start=options.from_start,
+        )
+        city = City.of(live.scenario)
     except (ClockError, OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    gate = Gate(city, np.random.default_rng((options.seed, 8)))
-    try:
-        control = ControlServer(gate, options.control_port)
-    except OSError as error:
-        sys.stderr.write(f"--control-port {options.control_port}: {error.strerror}; choose another\n")
-        return 1
-    broker = Broker(options.mqtt_host, options.mqtt_port, options.username, password, say)
-    truth = TruthFile(options.truth)
-    publisher = Publisher(gate, broker, clock, truth, stop, say)
-    control.start()
-    broker.start()
-    try:
-        say(f"ready: city {options.seed}, {options.count} interceptors, from {iso(start_s)}")
-        say(f"control port http://127.0.0.1:{control.port}")
-        if broker.wait_up(stop):
-            if not options.from_start:
-                publisher.join()
-            publisher.run(start_s + options.days * 86400.0)
-    finally:
-        broker.stop()
-        control.stop()
-        truth.close()
-    return 0
+    return publish(live, city, stop)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def _stretches(record: Record, book: Book) -> Iterable[tuple[frozenset[str], flo
     """The time watched, cut where a fault begins or ends: kinds in force, and the length [year]."""
     edges = {book.first_s, book.last_s}
     for one in record.troubles:
-        edges |= {min(max(edge, book.first_s), book.last_s) for edge in (one.start_s, one.end_s)}
+        edges |= {min(max(edge, book.first_s), book.last_s) for edge in (one.start_s, one.over_s)}
     for first_s, last_s in pairwise(sorted(edges)):
         middle_s = (first_s + last_s) / 2.0
         yield record.troubled(middle_s, middle_s), (last_s - first_s) / YEAR_S
@@ -139,7 +139,7 @@ def _best(left: list[Line], window: tuple[float, float], complete: bool) -> Line
 
 
 def _skimmed(record: Record, at_s: float) -> bool:
-    return SKIM in record.troubled(at_s - SERVICE_TOLERANCE_S, at_s + SERVICE_TOLERANCE_S)
+    return SKIM in record.troubled(at_s, at_s + SERVICE_TOLERANCE_S)
 
 
 # ---- hot discharges ----------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def _depths(record: Record, at_s: float, told: Mapping[str, Any], tally: Tally, 
     true = record.depths.get(slot(at_s))
     if true is None:
         return
-    faults = record.troubled(at_s - DAY_S, at_s)
+    faults = record.troubled(at_s, at_s)
 
     def add(metric: str, value: float) -> None:
         tally.add(metric + source, record.interceptor, record.principle, faults, value)

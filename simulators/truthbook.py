@@ -12,6 +12,7 @@ from simulators.truth import Line, seconds
 GRID_S: Final = 900.0  # truth and assessments are matched to this
 DAY_S: Final = 86400.0
 YEAR_S: Final = 365.25 * DAY_S
+AFTERMATH_S: Final = DAY_S  # what a fault's end brings about is the fault's too
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,11 @@ class Trouble:
     kind: str
     start_s: float
     end_s: float
+
+    @property
+    def over_s(self) -> float:
+        """When nothing is put down to it any more: a day after its end."""
+        return self.end_s + AFTERMATH_S
 
 
 @dataclass(slots=True)
@@ -122,8 +128,8 @@ class Record:
         return max((self.depths[slot(at_s)].fraction for at_s in self.midnights_s[first:last]), default=None)
 
     def troubled(self, start_s: float, end_s: float) -> frozenset[str]:
-        """Kinds of the faults in force at any instant from ``start_s`` to ``end_s``."""
-        return frozenset(one.kind for one in self.troubles if one.start_s <= end_s and start_s < one.end_s)
+        """Kinds of the faults in force, or over for less than a day, at any instant of the span."""
+        return frozenset(one.kind for one in self.troubles if one.start_s <= end_s and start_s < one.over_s)
 
 
 @dataclass(frozen=True, slots=True)

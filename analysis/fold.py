@@ -15,6 +15,7 @@ from analysis.fleet import Fleet
 from analysis.model import Floats, Found, Ints, ReadingBatch
 from analysis.rounds import Work
 from analysis.state import (
+    Bools,
     FleetState,
     InterceptorState,
     as_arrays,
@@ -104,19 +105,26 @@ def step(fleet: Fleet, state: FleetState, batch: ReadingBatch) -> tuple[FleetSta
     keep = (batch.time_s > newest_s) | (batch.time_s == newest_s) & ~(
         state.sensor.last_s[batch.sensor] >= batch.time_s
     )
-    order = np.lexsort((batch.sensor, batch.time_s, owner))
-    order = order[keep[order]]
-    if not len(order):
+    if not keep.any():
         return state, Found()
-    owner = owner[order]
-    starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
-    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    by_round = np.argsort(rank, kind="stable")
-    work = Work(fleet, state, _pick(batch, order[by_round]))
-    edges = np.r_[0, np.cumsum(np.bincount(rank))]
+    order, rounds = _rounds(owner, batch, keep)
+    work = Work(fleet, state, batch if order is None else _pick(batch, order))
+    edges = np.r_[0, np.cumsum(rounds)]
     for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         work.round(a, b)
     return work.state(), work.found()
+
+
+def _rounds(owner: Ints, batch: ReadingBatch, keep: Bools) -> tuple[Ints | None, Ints]:
+    """The order in which to fold the readings to keep, None for as they are, and how many go in each round."""
+    if keep.all() and not (np.bincount(owner) > 1).any():  # the way of a fleet in step: one of each
+        return None, np.array([len(owner)])
+    order = np.lexsort((batch.sensor, batch.time_s, owner))
+    order = order[keep[order]]
+    owner = owner[order]
+    starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+    return order[np.argsort(rank, kind="stable")], np.bincount(rank)
 
 
 def _check(fleet: Fleet, batch: ReadingBatch) -> None:

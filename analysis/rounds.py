@@ -112,8 +112,10 @@ class Work:
         sight = self._sight(a, b, time)
         opened, ready = events.watch(track, tracks, sight, k)
         noise = np.sqrt(seen.variance[a:b])
-        spike = quality.spikes(self.sensor.recent[sensors], depth, noise)
-        spike &= np.abs(depth - k.x) > quality.SPIKE_FLOOR + 3.0 * np.sqrt(k.p00)
+        spike = np.abs(depth - k.x) > quality.SPIKE_FLOOR + 3.0 * np.sqrt(k.p00)
+        odd = np.flatnonzero(spike.any(axis=1))  # the median is asked only where the filter is surprised
+        if len(odd):
+            spike[odd] &= quality.spikes(self.sensor.recent[sensors][odd], depth[odd], noise[odd])
         self._remember(sensors, depth)
         below = quality.too_thin(seen.absent[a:b], k.x, k.p00) & self.sensor.seen[sensors]
         if below.any():
@@ -158,9 +160,9 @@ class Work:
 
     def _remember(self, sensors: Rows, depth: Floats) -> None:
         slot = self.sensor.slot[sensors]
-        here = np.arange(WINDOW) == slot[:, None]
-        fill = here[:, None, :] & np.isfinite(depth)[:, :, None]
-        self.sensor.recent[sensors] = np.where(fill, depth[:, :, None], self.sensor.recent[sensors])
+        rows = np.arange(len(self.sensor.slot))[sensors]
+        place = rows[:, None], np.arange(2), slot[:, None]
+        self.sensor.recent[place] = np.where(np.isfinite(depth), depth, self.sensor.recent[place])
         self.sensor.slot[sensors] = (slot + 1) % WINDOW
 
     def _mark(self, tracks: Rows, sensors: Rows, time: Floats, good: Bools, bias: Floats) -> None:

@@ -20,7 +20,9 @@ def evaluate(
     scenario: Annotated[str, typer.Option(help="Scenario by name, or a scenario file (TOML).")] = "clean",
     seed: Annotated[
         list[int] | None,
-        typer.Option(help="Which simulated city; may be given several times: what they bring is pooled."),
+        typer.Option(
+            help="Which simulated city; may be given several times: what they bring is pooled.", min=0
+        ),
     ] = None,
     days: Annotated[
         int | None, typer.Option(help="Days to simulate; the scenario's where absent.", min=1)

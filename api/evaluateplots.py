@@ -185,6 +185,10 @@ def _faults(record: Record, frame: _Frame, kinds: list[str], height: float) -> I
             f'<rect class="fault" x="{first:.1f}" y="{TOP}" width="{max(last - first, 1.5):.1f}" '
             f'height="{height - TOP - 14:.0f}" fill="{colour}"><title>{escape(one.kind)}</title></rect>'
         )
+        yield (  # a fault of an hour is thinner than a line: a mark that can be seen
+            f'<rect x="{first - 1:.1f}" y="{TOP}" width="{max(last - first, 4.0):.1f}" height="5" '
+            f'fill="{colour}"/>'
+        )
 
 
 def _services(record: Record, frame: _Frame, height: float) -> Iterator[str]:

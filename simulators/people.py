@@ -87,19 +87,20 @@ class Crew:
             forgotten = np.isfinite(self._city.faults.sizes(FaultKind.MISSING_MANIFEST, end_s)[row])
             dipped, written = dip(job, rng), rng.random() < self._habits.paper
             if written and not forgotten:
-                self._manifest(row, job.start_s or job.at_s, end_s, job.complete, dipped)
+                later_s = HOUR_S * float(rng.uniform(0.5, 30.0))
+                self._manifest(row, job.start_s or job.at_s, end_s + later_s, job.complete, dipped)
 
     def events_until(self, end_s: float) -> list[Line]:
         """What the service learns until ``end_s`` [s since the epoch], in order."""
         known = [line for line in self._events if seconds(line["at"]) < end_s]
         return sorted(known, key=lambda line: (seconds(line["at"]), line["interceptor"]))
 
-    def _manifest(self, row: int, start_s: float, end_s: float, complete: bool, dipped: Dipped) -> None:
+    def _manifest(self, row: int, start_s: float, known_s: float, complete: bool, dipped: Dipped) -> None:
         plan = self._city.plan.interceptors[row]
         self._papers[row] += 1
         self._events.append(
             {
-                "at": iso(end_s + HOUR_S * float(self._rng[row].uniform(0.5, 30.0))),
+                "at": iso(known_s),
                 "type": "manifest",
                 "interceptor": plan.id,
                 "number": f"{plan.hauler.upper()}-{row + 1:04d}{self._papers[row]:02d}",
@@ -118,13 +119,15 @@ class Crew:
         for lie in self._lies:
             if not now_s <= lie.start_s < now_s + DAY_S:
                 continue
-            row, rng = lie.interceptor, self._rng[lie.interceptor]
+            row = lie.interceptor
+            rng = np.random.default_rng((row, int(lie.start_s)))  # its own: true services stay as they were
             guessed = Dipped(
                 fog_mm=round(1e3 * float(layers.fog[row, 0]) * float(rng.uniform(0.7, 1.3))),
                 solids_mm=round(1e3 * float(layers.solids[row, 0]) * float(rng.uniform(0.7, 1.3))),
                 volume_l=round(city.plan.interceptors[row].volume_l * float(rng.uniform(0.9, 1.0))),
             )
-            self._manifest(row, lie.start_s, lie.start_s + HOUR_S, True, guessed)
+            later_s = HOUR_S * float(rng.uniform(1.5, 31.0))
+            self._manifest(row, lie.start_s, lie.start_s + later_s, True, guessed)
 
     def _draw_cores(self, now_s: float) -> None:
         count = len(self._city.plan.interceptors)

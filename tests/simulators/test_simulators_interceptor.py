@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 
 from simulators.city import City, Step
-from simulators.interceptor import FULLEST, Depths, Tanks, TankState, advance, capture, depths, fraction
+from simulators.faults import FaultKind, FaultPlan
+from simulators.interceptor import (
+    AGED_BOUND,
+    FRESH_BOUND,
+    FULLEST,
+    Depths,
+    Tanks,
+    TankState,
+    advance,
+    capture,
+    depths,
+    fraction,
+)
 from simulators.kitchen import Inflow
 from simulators.trucks import Yard
 
@@ -24,9 +36,11 @@ def live(tanks: Tanks, inflow: Inflow, steps: int) -> tuple[TankState, list[Dept
 
 
 def test_mass_is_kept_over_services_and_overflow(one_tank: Tanks, steady_inflow: Build) -> None:
+    """Complete and partial pump-outs, skims and every way of filling up again are among them."""
     state, yard = TankState.empty(one_tank), Yard(np.random.default_rng(1), 1)
-    yard.ask(0, 30 * 86400.0, complete=True)
-    yard.ask(0, 60 * 86400.0, complete=False)
+    jobs = [yard.ask(0, day * 86400.0, complete=day % 2 == 0) for day in range(21, 99, 7)]
+    jobs.append(yard.skim(0, 16 * 86400.0, 0.8, 2400.0))
+    assert {job.refill for job in jobs} == {"", "hose", "clarified"}
     for step in range(100 * 96):
         yard.advance(one_tank, state, step * 900.0)
         advance(one_tank, state, steady_inflow(grease_m3=2e-4, solids_kg=0.2), 900.0)
@@ -112,3 +126,59 @@ def test_a_second_compartment_gets_what_the_first_lets_pass(one_tank: Tanks, ste
     _, alone = live(single, steady_inflow(), 60 * 96)
     assert alone[-1].fog[0, 1] == 0.0
     assert alone[-1].solids[0, 1] == 0.0
+
+
+def test_grease_takes_up_water_as_it_ages(one_tank: Tanks, steady_inflow: Build) -> None:
+    """From 18 % of its own volume towards 80 %, by 1 - 1/e within twenty days; no grease is added or lost."""
+    state = TankState.empty(one_tank)
+    advance(one_tank, state, steady_inflow(grease_m3=0.05, volume_m3=0.05), 900.0)
+    dry, fresh = state.grease_m3[0, 0], depths(one_tank, state).fog[0, 0]
+    for _ in range(20 * 96):
+        advance(one_tank, state, steady_inflow(volume_m3=0.0, grease_m3=0.0, solids_kg=0.0), 900.0)
+    assert state.grease_m3[0, 0] == dry
+    expected = AGED_BOUND - (AGED_BOUND - FRESH_BOUND) * np.exp(-1)
+    assert state.bound_m3[0, 0] / dry == pytest.approx(expected, rel=2e-3)
+    assert depths(one_tank, state).fog[0, 0] / fresh == pytest.approx(
+        (1 + expected) / (1 + FRESH_BOUND), rel=2e-3
+    )
+
+
+def test_a_strong_flow_carries_sludge_on(one_tank: Tanks, steady_inflow: Build) -> None:
+    """At the loading that halves capture 4e-8 of the sludge a second; in ten days of it 3.4 %."""
+    state = TankState.empty(one_tank)
+    state.dry_kg[0] = 40.0, 0.0
+    state.sludge_m3[0] = 0.4, 0.0
+    volume = 1.6e-4 * one_tank.area_m2[0, 0] * 900.0
+    for _ in range(10 * 96):
+        advance(one_tank, state, steady_inflow(volume_m3=volume, grease_m3=0.0, solids_kg=0.0), 900.0)
+    gone = 1.0 - state.dry_kg[0, 0] / 40.0
+    assert gone == pytest.approx(1.0 - np.exp(-4e-8 * 10 * 86400.0), rel=1e-3)
+    assert 0.0 < state.dry_kg[0, 1] < 40.0 * gone
+    assert state.dry_kg.sum() + state.left[0, 1] == pytest.approx(40.0, rel=1e-9)
+
+
+def test_capture_in_the_tank_falls_with_warmth_and_flow(one_tank: Tanks, steady_inflow: Build) -> None:
+    """The same grease in water of 30 and 50 degC, and in four times the water."""
+
+    def kept(**inflow: float) -> float:
+        state = TankState.empty(one_tank)
+        for _ in range(96):
+            advance(one_tank, state, steady_inflow(grease_m3=2e-5, **inflow), 900.0)
+        return float(state.grease_m3.sum() / state.fed[0, 0])
+
+    cool, warm = kept(mix_c=30.0), kept(mix_c=50.0)
+    assert warm < cool - 0.04
+    assert kept(mix_c=30.0, volume_m3=0.32) < cool - 0.05
+
+
+def test_a_closed_kitchen_feeds_nothing_and_its_tank_cools(small_city: Callable[..., City]) -> None:
+    plan = FaultPlan(share=1.0, times_a_year=120.0, days=(4.0, 4.0))
+    city = small_city(seed=2, count=3, faults={FaultKind.CLOSURE: plan}, fault_days=8)
+    one = next(fault for fault in city.faults.faults if fault.start_s < city.start_s + 3 * 86400.0)
+    while city.now_s < one.start_s:
+        city.step()
+    fed, warmth = city.state.fed[one.interceptor].copy(), city.state.tank_c[one.interceptor]
+    while city.now_s < one.end_s - 900.0:
+        city.step()
+    assert city.state.fed[one.interceptor].tolist() == fed.tolist()
+    assert city.state.tank_c[one.interceptor] == pytest.approx(19.5 + (warmth - 19.5) * 0.001, abs=0.05)

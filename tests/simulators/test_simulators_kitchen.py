@@ -14,6 +14,7 @@ from simulators.kitchen import (
     KitchenDay,
     Kitchens,
     day_shape,
+    upset,
 )
 from simulators.plan import draw_plan
 
@@ -89,3 +90,29 @@ def test_sites_of_one_kind_spread_lognormally() -> None:
     assert len(logs) > 300
     assert np.std(logs) == pytest.approx(KINDS["full-service"].spread, rel=0.1)
     assert np.mean(logs) == pytest.approx(0.0, abs=0.06)
+
+
+def test_a_closed_kitchen_draws_no_water_and_another_menu_carries_more() -> None:
+    """Grease goes with the menu's ratio, solids with its root; who is not struck keeps every bit."""
+    usual = KitchenDay(kitchens(4, flat=True, purges=50.0), np.random.default_rng(8)).draw(MONDAY_S, DAY_S)
+    closed = np.array([False, True, False, True])
+    menu = np.array([np.nan, np.nan, 2.25, 2.25])
+    found = upset(usual, closed, menu)
+    assert usual.volume_m3.min() > 0.0
+    assert found.volume_m3[closed].tolist() == [0.0, 0.0]
+    assert found.grease_m3[closed].tolist() == [0.0, 0.0]
+    assert found.solids_kg[closed].tolist() == [0.0, 0.0]
+    assert np.isnan(found.pulse_c[closed]).all()
+    assert not found.hot[closed].any()
+    assert found.grease_m3[2] == pytest.approx(2.25 * usual.grease_m3[2])
+    assert found.solids_kg[2] == pytest.approx(1.5 * usual.solids_kg[2])
+    assert found.volume_m3[2] == usual.volume_m3[2]
+    for name in ("volume_m3", "grease_m3", "solids_kg", "mix_c", "pulse_c", "pulse_s"):
+        assert getattr(found, name)[0] == getattr(usual, name)[0], name
+
+
+def test_the_year_swings_by_eight_percent_each_way() -> None:
+    day = KitchenDay(kitchens(4000, flat=True), np.random.default_rng(9))
+    means = [day.draw(MONDAY_S + d * DAY_S, DAY_S).volume_m3.mean() for d in range(0, 364, 28)]
+    ratio = np.array(means) / np.mean(means)
+    assert ratio.max() - ratio.min() == pytest.approx(0.16, abs=0.04)

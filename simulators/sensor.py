@@ -228,8 +228,8 @@ class Echoes:
         wet = (sonar < view.fog_bottom) & (sonar > view.solids)
         fog = view.or_false(view.fog + 0.0012 * noise[0]) + view.excess
         path = view.or_false(sonar - view.solids + 0.0030 * noise[1])
-        fog_us = 2e6 * fog / oil_sound(view.tank_c)
-        solids_us = 2e6 * path / water_sound(view.tank_c)
+        fog_us = 2e6 * np.maximum(fog, 0.0) / oil_sound(view.tank_c)
+        solids_us = 2e6 * np.maximum(path, 0.0) / water_sound(view.tank_c)
         gap = self.mount_m[rows] - view.surface + 0.0015 * noise[2] - view.froth
         return {
             "echo_fog_us": np.round(np.where(wet & (view.fog >= least), fog_us, np.nan), 1),

@@ -13,7 +13,8 @@ from simulators.sensor import View, oil_sound, only, quantise, water_sound
 
 ASSUMED_SOUND_M_S: Final = 1480.0  # water at 20 degC, as an uplooking sonar takes it for its own heights
 FLUFF_M: Final = 0.006  # how far, on average, sound goes into fluffy sludge before it comes back
-MOST_PERMITTIVITY: Final = 10.0  # of the upper medium; beyond it the radar finds no interface
+MOST_PERMITTIVITY: Final = 10.0  # of the upper medium; beyond it a radar misses the interface now and then …
+BLIND_PERMITTIVITY: Final = 20.0  # … and from here on always
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Radar:
     """Guided-wave radars, set to ``assumed_wet`` of water in the grease when they were installed.
 
     The pulse is slowed by √ε in the grease, so that wetter grease than assumed seems thicker. Two echoes
-    closer than ``min_layer_m`` merge, and grease of more than ε 10 hides the water below it.
+    closer than ``min_layer_m`` merge, and grease of more than ε 10 begins to hide the water below it.
     """
 
     offset_m: Floats
@@ -79,7 +80,8 @@ class Radar:
         noise = rng.normal(0.0, 1.0, (2, rows.size)) * view.agitation
         assumed = self.assumed_wet[rows]
         epsilon = permittivity(assumed if view.wet is None else view.wet)
-        clear = (view.fog >= self.min_layer_m[rows]) & (epsilon <= MOST_PERMITTIVITY)
+        hidden = (epsilon - MOST_PERMITTIVITY) / (BLIND_PERMITTIVITY - MOST_PERMITTIVITY)
+        clear = (view.fog >= self.min_layer_m[rows]) & (rng.random(rows.size) >= hidden)
         surface = view.surface + self.offset_m[rows] + 0.0015 * noise[0]
         thick = (view.fog + 0.0020 * noise[1]) * np.sqrt(epsilon / permittivity(assumed))
         thick = view.or_false(thick) + view.excess

@@ -123,12 +123,19 @@ def test_a_radar_set_for_dry_grease_reads_wet_grease_thick() -> None:
     assert right["fog_bottom_m"] == pytest.approx(1.12, abs=1e-4)
 
 
-@pytest.mark.parametrize(("fog", "wet"), [(0.059, 0.2), (0.10, 0.40)], ids=["thin", "very wet"])
+@pytest.mark.parametrize(("fog", "wet"), [(0.059, 0.2), (0.10, 0.62)], ids=["thin", "very wet"])
 def test_a_radar_does_not_find_thin_or_very_wet_grease(fog: float, wet: float) -> None:
-    """Two echoes closer than 60 mm merge; beyond ε 10 (38 % water) there is no second one."""
+    """Two echoes closer than 60 mm merge; from ε 20 on (61 % water) there is no second one."""
     told = ask(Radar(NONE, one(0.2), one(0.06), NONE), view(fog=fog, wet=wet))
     assert told["surface_m"] == pytest.approx(1.22, abs=1e-4)
     assert np.isnan(told["fog_bottom_m"])
+
+
+def test_a_radar_misses_half_of_the_echoes_from_under_grease_of_fifty_percent_water() -> None:
+    """ε 14.7 is 0.47 of the way from 10 to 20."""
+    radar = Radar(NONE, one(0.2), one(0.06), NONE)
+    told = radar.read(MANY, view(wet=0.5), np.random.default_rng(7))["fog_bottom_m"]
+    assert np.isnan(told).mean() == pytest.approx(0.47, abs=0.02)
 
 
 def test_a_sonar_that_looks_up_times_the_grease_and_guesses_the_water() -> None:

@@ -96,13 +96,11 @@ def assess(
     flag.
     """
     who = np.arange(len(fleet.interceptors)) if indices is None else np.asarray(indices, dtype=np.int64)
-    groups = [fleet.tracks_of[w] for w in who]
-    counts = np.array([len(g) for g in groups], dtype=np.int64)
-    tracks = np.concatenate(groups) if len(groups) else np.empty(0, dtype=np.int64)
+    tracks, first = fleet.tracks_of.rows(who)
+    ends = np.r_[first, len(tracks)][1:]
     now = outlook(fleet, state, tracks, now_s)
-    ends = np.cumsum(counts)
     fullest = np.array(
-        [_fullest(now.fraction, int(e - c), int(e)) for c, e in zip(counts, ends, strict=True)],
+        [_fullest(now.fraction, a, b) for a, b in zip(first.tolist(), ends.tolist(), strict=True)],
         dtype=np.int64,
     )
     shown = fullest[fullest >= 0]
@@ -110,8 +108,8 @@ def assess(
     if len(shown):
         when[shown] = crossings(fleet, state, tracks[shown], _slice(now, shown), now_s)
     return [
-        _row(fleet, state, now_s, int(w), tracks, now, when, (int(e - c), int(e), int(f)), silent_after_s)
-        for w, c, e, f in zip(who, counts, ends, fullest, strict=True)
+        _row(fleet, state, now_s, int(w), tracks, now, when, (int(a), int(b), int(f)), silent_after_s)
+        for w, a, b, f in zip(who, first, ends, fullest, strict=True)
     ]
 
 

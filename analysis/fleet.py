@@ -47,6 +47,32 @@ class SensorGeometry:
 
 
 @dataclass(frozen=True, slots=True)
+class Groups:
+    """Rows by interceptor: those of interceptor ``i`` are ``order[start[i]:start[i + 1]]``."""
+
+    order: Ints
+    start: Ints
+
+    @classmethod
+    def of(cls, owner: Ints, count: int) -> Groups:
+        """Group the rows of ``owner`` (rows,), an interceptor's number each, over ``count`` interceptors."""
+        order = np.argsort(owner, kind="stable")
+        start = np.searchsorted(owner[order], np.arange(count + 1)).astype(np.int64)
+        return cls(order, start)
+
+    def __getitem__(self, interceptor: int) -> Ints:
+        """The rows of one interceptor."""
+        return self.order[self.start[interceptor] : self.start[interceptor + 1]]
+
+    def rows(self, who: Ints) -> tuple[Ints, Ints]:
+        """The rows of these interceptors (n,) one after the other, and where each one's begin, shape (n,)."""
+        size = self.start[who + 1] - self.start[who]
+        first = np.cumsum(size) - size
+        inside = np.arange(int(size.sum())) - np.repeat(first, size)
+        return self.order[np.repeat(self.start[who], size) + inside], first
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     """All interceptors and sensors that one state is folded over.
 
@@ -73,8 +99,8 @@ class Fleet:
     base: Floats
     limit: Floats
     last_pump_out_s: Floats
-    sensors_of: tuple[Ints, ...]
-    tracks_of: tuple[Ints, ...]
+    sensors_of: Groups
+    tracks_of: Groups
 
     @classmethod
     def of(
@@ -126,8 +152,8 @@ class Fleet:
             base=base,
             limit=np.array([i.fill_limit for i in interceptors], dtype=np.float64),
             last_pump_out_s=last,
-            sensors_of=_group(owner, len(interceptors)),
-            tracks_of=_group(track_interceptor, len(interceptors)),
+            sensors_of=Groups.of(owner, len(interceptors)),
+            tracks_of=Groups.of(track_interceptor, len(interceptors)),
         )
 
 
@@ -182,8 +208,3 @@ def _heights(own: Sequence[float | None], mount: Sequence[float | None]) -> Floa
 def _resolution(geometry: SensorGeometry) -> Floats:
     """The thickness one sensor can tell from nothing [m]: its resolution, its pitch or its least layer."""
     return np.fmax(np.fmax(geometry.resolution, geometry.pitch), geometry.min_layer)
-
-
-def _group(owner: Ints, count: int) -> tuple[Ints, ...]:
-    order = np.argsort(owner, kind="stable")
-    return tuple(np.split(order, np.searchsorted(owner[order], np.arange(1, count)))) if count else ()

@@ -65,8 +65,8 @@ def take(state: FleetState, fleet: Fleet, interceptor_indices: Sequence[int]) ->
     """A checkpoint: the memory of these interceptors alone, in this order."""
     who = np.asarray(interceptor_indices, dtype=np.int64)
     return FleetState(
-        part_rows(state.sensor, _rows_of(fleet.sensors_of, who)),
-        part_rows(state.track, _rows_of(fleet.tracks_of, who)),
+        part_rows(state.sensor, fleet.sensors_of.rows(who)[0]),
+        part_rows(state.track, fleet.tracks_of.rows(who)[0]),
         part_rows(state.interceptor, who),
     )
 
@@ -77,14 +77,10 @@ def put(
     """The state with these interceptors' memory replaced by what :func:`take` gave for the same indices."""
     who = np.asarray(interceptor_indices, dtype=np.int64)
     return FleetState(
-        with_rows(state.sensor, _rows_of(fleet.sensors_of, who), checkpoint.sensor),
-        with_rows(state.track, _rows_of(fleet.tracks_of, who), checkpoint.track),
+        with_rows(state.sensor, fleet.sensors_of.rows(who)[0], checkpoint.sensor),
+        with_rows(state.track, fleet.tracks_of.rows(who)[0], checkpoint.track),
         with_rows(state.interceptor, who, checkpoint.interceptor),
     )
-
-
-def _rows_of(groups: tuple[Ints, ...], who: Ints) -> Ints:
-    return np.concatenate([groups[w] for w in who]) if len(who) else np.empty(0, dtype=np.int64)
 
 
 def step(fleet: Fleet, state: FleetState, batch: ReadingBatch) -> tuple[FleetState, Found]:

@@ -24,8 +24,8 @@ class Glance(NamedTuple):
 
 def glance(fleet: Fleet, state: FleetState, who: Ints, now_s: float) -> Glance:
     """Look at the interceptors ``who`` (n,) at ``now_s`` [s]; each must have a sensor."""
-    tracks, first = _joined(fleet.tracks_of, who)
-    sensors, sensor_first = _joined(fleet.sensors_of, who)
+    tracks, first = fleet.tracks_of.rows(who)
+    sensors, sensor_first = fleet.sensors_of.rows(who)
     p = outlook(fleet, state, tracks, now_s).p_over
     s, t = state.sensor, state.track
     last = s.last_s[sensors]
@@ -41,10 +41,3 @@ def glance(fleet: Fleet, state: FleetState, who: Ints, now_s: float) -> Glance:
         np.fmax.reduceat(p, first),
         np.logical_or.reduceat(ill, sensor_first) | np.logical_or.reduceat(odd, first),
     )
-
-
-def _joined(groups: tuple[Ints, ...], who: Ints) -> tuple[Ints, Ints]:
-    """The rows of these interceptors one after the other, and where each begins."""
-    parts = [groups[w] for w in who.tolist()]
-    sizes = np.array([len(part) for part in parts], dtype=np.int64)
-    return np.concatenate(parts), np.cumsum(sizes) - sizes

@@ -12,7 +12,9 @@ from alerts.orders import answer
 from api.core import Core
 from api.fleet_file import frequency_check
 from api.recording import Event, parse_instant
-from api.service import CommandError, Fleet, IngestResult
+from api.service import CommandError, Fleet, IngestResult, ItemTaken
+from api.taken import items_of
+from ingest.explain import sensor_of
 from ingest.message import RawMessage
 from store.ports import Store
 from store.records import (
@@ -31,6 +33,7 @@ class Commands:
         self._core = core
         self.store: Store = core.store
         self.now_us = now_us
+        self.taken: list[RawMessage] = []  # messages taken by this command: they belong into the record
 
     def manifest(self, manifest: Manifest) -> Manifest:
         """File a manifest and decide what follows from it."""
@@ -106,12 +109,18 @@ class Commands:
 
     def readings(self, messages: Sequence[RawMessage]) -> IngestResult:
         """Take messages that came another way than MQTT; the same path and guarantees."""
-        result = self._core.take(messages)
-        return IngestResult(
-            stored=len(result.stored),
-            duplicates=result.duplicates,
-            quarantined=tuple((one.reason, one.detail) for one in result.quarantined),
-        )
+        stored = duplicates = 0
+        quarantined: list[tuple[str, str]] = []
+        items: list[ItemTaken] = []
+        for message in messages:
+            result = self._core.take([message])
+            sensor = self._core.sensors.get(sensor_of(message) or "")
+            items += items_of(message, sensor, self._core.rules.profiles, result)
+            stored += len(result.stored)
+            duplicates += result.duplicates
+            quarantined += [(one.reason, one.detail) for one in result.quarantined]
+            self.taken.append(message)
+        return IngestResult(stored, duplicates, tuple(quarantined), tuple(items))
 
     def _known(self, interceptor: str) -> Interceptor:
         record = self._core.interceptors.get(interceptor)

@@ -26,6 +26,7 @@ from api.bell import Bell
 from api.commands import Commands
 from api.core import TAKEN, Core
 from api.intake import Flow, Handed, Intake, Notice
+from api.recent import Recent
 from api.recording import instant_text, write_message
 from api.source import Source
 from ingest.message import RawMessage
@@ -72,6 +73,8 @@ class Engine:
         self._stopping = threading.Event()
         self._fault = ""
         self._passed_us = 0  # commands up to here have had their turn
+        self._last_command_us = 0
+        self.recent = Recent()
         self._look_again = 0.0
         self.bell = Bell()
         self.core = make_core(lambda entries: self.bell.ring(entries[-1].seq))
@@ -123,7 +126,10 @@ class Engine:
             if len(self._commands) >= _COMMANDS:
                 raise StoreError(f"{_COMMANDS} commands wait already: {self._fault or 'try again later'}")
             # what was received before this command has been taken, whatever a stepped clock says now
-            waiting = _Waiting(max(int(self._clock() * 1e6), self._passed_us + 1), command, Future())
+            # and no two commands share an instant: a replay takes events before messages of the same one
+            at_us = max(int(self._clock() * 1e6), self._passed_us + 1, self._last_command_us + 1)
+            self._last_command_us = at_us
+            waiting = _Waiting(at_us, command, Future())
             self._commands.append(waiting)
         try:
             return waiting.future.result(timeout_s)  # type: ignore[no-any-return]  # a Future[Any] by nature
@@ -217,6 +223,7 @@ class Engine:
             if not self._patiently(span):
                 return False
             self._taken = number + start - 1
+            self.recent.note(messages[begin:start])
             if not self._record_messages(messages[begin:start]):
                 return False
         return True
@@ -234,14 +241,19 @@ class Engine:
     def _execute(self, waiting: _Waiting) -> None:
         if not waiting.future.set_running_or_notify_cancel():
             return
+        commands = Commands(self.core, waiting.at_us)
         try:
             with self.core.desk.transaction():
-                result = waiting.run(Commands(self.core, waiting.at_us))
+                result = waiting.run(commands)
         except Exception as error:
             waiting.future.set_exception(error)
             self._patiently(self.core.registry_changed)  # what was rolled back may have been read already
-        else:
+            return
+        self.recent.note(commands.taken)
+        if self._record_messages(commands.taken):
             waiting.future.set_result(result)
+        else:
+            waiting.future.set_exception(StoreError("the service is stopping"))
 
     def _patiently(self, work: Callable[[], Any]) -> bool:
         """Do the work, again and again while the store refuses; False when the service stops meanwhile."""

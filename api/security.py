@@ -57,6 +57,8 @@ ACCESS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", f"{_API}/sensors"): STAFF,
     ("POST", f"{_API}/sensors"): DECIDE,
     ("GET", f"{_API}/sensors/{{id}}"): STAFF,
+    ("GET", f"{_API}/sensors/{{id}}/check"): STAFF | {SENSOR},
+    ("POST", f"{_API}/sensors/{{id}}/password"): DECIDE,
     ("GET", f"{_API}/haulers"): STAFF,
     ("POST", f"{_API}/haulers"): DECIDE,
     ("GET", f"{_API}/haulers/{{id}}"): OWN_ORDERS,

@@ -26,6 +26,7 @@ from api.datadir import held
 from api.engine import Engine
 from api.http.app import create_app
 from api.intake import Flow
+from api.recent import Recent
 from api.settings import ConfigurationError, Settings, check_bind
 from api.source import ClockSource, Source
 from ingest.profile import DeviceProfile, load_profiles
@@ -122,6 +123,11 @@ class LiveService:
         self.ordinances: Mapping[str, Ordinance] = rules.ordinances
         self.profiles: Mapping[str, DeviceProfile] = rules.profiles
         self._engine = engine
+
+    @property
+    def recent(self) -> Recent:
+        """The last messages of each topic."""
+        return self._engine.recent
 
     def now(self) -> float:
         """The service's clock [s]."""

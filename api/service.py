@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from alerts.ordinance import Ordinance
     from api.bell import Bell
     from api.intake import Flow
+    from api.recent import Recent
     from api.settings import Settings
     from ingest.message import RawMessage
+    from ingest.profile import DeviceProfile
     from store.ports import Store
     from store.records import (
         CoreSample,
@@ -42,12 +44,24 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemTaken:
+    """What became of one item: stored, duplicate, quarantined or heartbeat; ``place`` is that in an array."""
+
+    place: int | None
+    outcome: str
+    time_us: int | None
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class IngestResult:
     """What became of messages handed in by a command: items stored, known already, and quarantined."""
 
     stored: int
     duplicates: int
     quarantined: tuple[tuple[str, str], ...]  # reason, detail
+    items: tuple[ItemTaken, ...] = ()  # one by one, in the order they stood in the message
 
 
 class Commands(Protocol):
@@ -87,7 +101,9 @@ class Service(Protocol):
     @property
     def ordinances(self) -> Mapping[str, Ordinance]: ...
     @property
-    def profiles(self) -> Mapping[str, object]: ...
+    def profiles(self) -> Mapping[str, DeviceProfile]: ...
+    @property
+    def recent(self) -> Recent: ...
 
     def now(self) -> float:
         """The service's clock [s since the epoch]; a demo's runs faster than the wall's."""

@@ -18,7 +18,7 @@ from ingest.refused import Refused, shown
 from ingest.window import NearMisses, Window
 from store.records import IngestWindow, Item, Sensor
 
-_NATIVE_TOPIC: Final = re.compile(r"quarterline/v1/([^/]+)/(readings|status)")
+NATIVE_TOPIC: Final = re.compile(r"quarterline/v1/([^/]+)/(readings|status)")
 _STATUS: Final = {b"online": True, b"offline": False}
 _TOPICS: Final = (
     "quarterline/v1/<sensor>/readings or …/status, application/<id>/device/<DevEUI>/event/<kind> (ChirpStack), "
@@ -170,7 +170,7 @@ class Decoder:
 
 
 def _parse_topic(topic: str, devices: Mapping[str, _Device]) -> _Route:
-    found = _NATIVE_TOPIC.fullmatch(topic)
+    found = NATIVE_TOPIC.fullmatch(topic)
     if found is not None:
         name = found[1].lower()
         return _Route(found[2], name, "", devices.get(name))

@@ -55,6 +55,12 @@ def read(document: Any, profile: DeviceProfile) -> Element:
     return element
 
 
+def raw_of(document: Any, field: Field) -> Any:
+    """What stands where a field of the profile points; None where nothing does."""
+    found = _at(document, field.path)
+    return None if found is _MISSING else found
+
+
 def _at(document: Any, path: Sequence[str]) -> Any:
     here = document
     for step in path:

@@ -50,7 +50,7 @@ class SqlHistory:
             quarantined = quarantine.insert(raw, (*window.quarantined, *settled.conflicts))
             self._notes(raw, window)
             self._count(raw, window, settled, len(quarantined))
-        return CommitResult(settled.readings, settled.duplicates, quarantined)
+        return CommitResult(settled.readings, settled.duplicates, quarantined, settled.others)
 
     def _sensor_keys(self, raw: sqlite3.Connection, items: Sequence[Item]) -> Mapping[str, int]:
         for sensor in {item.sensor for item in items} - self._keys.keys():
@@ -174,10 +174,12 @@ class SqlHistory:
         sensor: str | None = None,
         reason: str | None = None,
         waiting_only: bool = False,
+        newest_first: bool = False,
     ) -> list[Quarantined]:
-        """Quarantined items in order of id."""
+        """Quarantined items in order of id, or the newest of them first."""
         where, arguments = quarantine.chosen(after_id, sensor, reason, waiting_only=waiting_only)
-        rows = self._query(f"{quarantine.SELECT} {where} ORDER BY id LIMIT ?", (*arguments, limit))
+        order = "id DESC" if newest_first else "id"
+        rows = self._query(f"{quarantine.SELECT} {where} ORDER BY {order} LIMIT ?", (*arguments, limit))
         return [Quarantined(*row) for row in rows]
 
     def tried(self, id: int, *, at_us: int, outcome: str | None, reason: str = "", detail: str = "") -> None:

@@ -37,6 +37,7 @@ class Settled:
     stored: int
     duplicates: int
     conflicts: tuple[Quarantined, ...]
+    others: Mapping[int, str]  # items that were not stored, by their place: duplicate, quarantined
 
 
 def settle(raw: sqlite3.Connection, items: Sequence[Item], keys: Mapping[str, int]) -> Settled:
@@ -45,7 +46,7 @@ def settle(raw: sqlite3.Connection, items: Sequence[Item], keys: Mapping[str, in
     alone = _alone(items, places)
     found = insert(raw.cursor(), ((items[n], places[n]) for n in alone))
     if len(alone) == len(items) and not found:
-        return Settled(tuple(_as_stored(item) for item in items), len(items), 0, ())
+        return Settled(tuple(_as_stored(item) for item in items), len(items), 0, (), {})
     new = {n for n in alone if places[n] not in found}
     work = _Work(raw.cursor())
     rest = [n for n in range(len(items)) if n not in new]
@@ -55,7 +56,7 @@ def settle(raw: sqlite3.Connection, items: Sequence[Item], keys: Mapping[str, in
         if n in new:
             work.note_new(item)
         else:
-            work.take(item, places[n])
+            work.take(n, item, places[n])
     return work.finish()
 
 
@@ -80,6 +81,7 @@ class _Work:
         self._changed: dict[Place, Reading] = {}
         self._out: list[StoredReading | Reading] = []
         self._conflicts: list[Quarantined] = []
+        self._others: dict[int, str] = {}
         self._stored = self._duplicates = 0
 
     def expect(self, sensors: Mapping[Place, str], found: Mapping[Place, tuple[object, ...]]) -> None:
@@ -100,11 +102,12 @@ class _Work:
         self._stored += 1
         self._out.append(_as_stored(item))
 
-    def take(self, item: Item, place: Place) -> None:
-        """Store, complete, count as duplicate or quarantine one item."""
+    def take(self, n: int, item: Item, place: Place) -> None:
+        """Store, complete, count as duplicate or quarantine the window's item ``n``."""
         if item.key is not None:
             if item.check_key and self._is_known(place[0], item):
                 self._duplicates += 1
+                self._others[n] = "duplicate"
                 return
             place = self._free_place(item, place)
             self._known[place[0], item.key] = item.received_us
@@ -112,8 +115,10 @@ class _Work:
         clash = _clash(row, item)
         if clash is not None:
             self._conflicts.append(_conflict(item, clash))
+            self._others[n] = "quarantined"
         elif not _merge(row, item):
             self._duplicates += 1
+            self._others[n] = "duplicate"
         else:
             self._stored += 1
             if place not in self._changed:
@@ -130,7 +135,7 @@ class _Work:
             "ON CONFLICT DO UPDATE SET received_us = excluded.received_us",
         )
         readings = tuple(row.record() if isinstance(row, Reading) else row for row in self._out)
-        return Settled(readings, self._stored, self._duplicates, tuple(self._conflicts))
+        return Settled(readings, self._stored, self._duplicates, tuple(self._conflicts), self._others)
 
     def _at(self, sensor: str, place: Place) -> Reading:
         row = self._rows.get(place)

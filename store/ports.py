@@ -79,6 +79,7 @@ class History(Protocol):
         sensor: str | None = None,
         reason: str | None = None,
         waiting_only: bool = False,
+        newest_first: bool = False,
     ) -> list[Quarantined]:
         """Quarantined items in order of id, those with id > after_id; optionally only those not taken since."""
 

@@ -5,6 +5,7 @@ Records made once a reading are msgspec structs: making a frozen dataclass of th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -98,6 +99,8 @@ class CommitResult:
     stored: tuple[StoredReading, ...]
     duplicates: int
     quarantined: tuple[Quarantined, ...]  # the window's own and the conflicts, with ids
+    # items of the window that were not stored, by their place: duplicate, quarantined
+    others: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

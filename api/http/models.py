@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from alerts.lines import hot_discharge_line, pump_out_line
 from api.http.wire import iso, milli, public_values
+from api.service import ItemTaken
 from store.records import (
     CLOCK_REPLACED,
     NO_TIME,
@@ -155,12 +156,33 @@ class ReadingOut(BaseModel):
         )
 
 
+class ItemOut(BaseModel):
+    """What became of one item."""
+
+    place: int | None = Field(description="In the array; null where the message is no array.")
+    outcome: str = Field(description="stored, duplicate, quarantined or heartbeat.")
+    time: str | None
+    reason: str | None
+    detail: str | None
+
+    @classmethod
+    def of(cls, one: ItemTaken) -> ItemOut:
+        return cls(
+            place=one.place,
+            outcome=one.outcome,
+            time=iso(one.time_us),
+            reason=one.reason or None,
+            detail=one.detail or None,
+        )
+
+
 class ReadingsTaken(BaseModel):
     """What became of readings that were sent by HTTP."""
 
     stored: int
     duplicates: int
     quarantined: list[dict[str, str]]
+    items: list[ItemOut] = Field(description="One by one, in the order they stood in the message.")
 
 
 class AssessmentOut(BaseModel):

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Header, Query, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi import APIRouter, Header, Query
+from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -19,27 +19,20 @@ from api.http.models import (
     PumpOutOut,
     QuarantinedOut,
     ReadingOut,
-    ReadingsTaken,
 )
 from api.http.paper_models import AlertOut
 from api.http.wire import (
     CursorQuery,
-    IdempotencyHeader,
     LimitQuery,
     Page,
-    PrincipalDep,
     ServiceDep,
-    create,
     decode_cursor,
     encode_cursor,
     iso,
     micros,
     paged,
 )
-from api.problems import ProblemError, invalid, not_found
-from api.security import SENSOR
-from api.service import Commands
-from ingest.message import RawMessage
+from api.problems import not_found
 from store.ports import History, Ledger
 from store.records import JournalEntry, StoredReading
 
@@ -93,35 +86,6 @@ def read_span(history: History, sensor: str, since_us: int, until_us: int, limit
         rows += found
         at, step = end, step if found else step * 4
     return rows[:limit]
-
-
-@router.post("/readings", status_code=201, response_model=ReadingsTaken)
-async def take_readings(
-    request: Request,
-    service: ServiceDep,
-    principal: PrincipalDep,
-    sensor: Annotated[str | None, Query(description="Whose; a sensor's key speaks for itself.")] = None,
-    idempotency_key: IdempotencyHeader = None,
-) -> Response:
-    """For devices that do not speak MQTT: a native message, one object or an array of them, as the body."""
-    owner = principal.subject if principal.role == SENSOR else sensor
-    if principal.role == SENSOR and sensor is not None and sensor.lower() != principal.subject:
-        raise ProblemError(403, f"this key speaks for {principal.subject!r} only")
-    if owner is None:
-        raise invalid("sensor", "missing: expected the id of the sensor that speaks")
-    payload = await request.body()
-
-    def make(commands: Commands) -> BaseModel:
-        message = RawMessage(
-            topic=f"quarterline/v1/{owner}/readings", payload=payload, received_us=commands.now_us
-        )
-        result = commands.readings([message])
-        kept = [{"reason": reason, "detail": detail} for reason, detail in result.quarantined]
-        return ReadingsTaken(stored=result.stored, duplicates=result.duplicates, quarantined=kept)
-
-    return await run_in_threadpool(
-        create, request, service, principal, idempotency_key, [owner, payload.hex()], make
-    )
 
 
 # ---- estimates and what was noticed ------------------------------------------------------------------

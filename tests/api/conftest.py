@@ -24,10 +24,12 @@ from api.bell import Bell
 from api.fleet_file import Known, parse_fleet
 from api.http.app import create_app
 from api.intake import Flow
+from api.recent import Recent
 from api.security import new_key, new_sign_in
 from api.service import CommandError, Fleet, IngestResult
 from api.settings import Http, Settings
 from ingest.message import RawMessage
+from ingest.profile import NATIVE, DeviceProfile
 from store import open_store
 from store.ports import Store
 from store.records import (
@@ -187,7 +189,8 @@ class TestService:
         self.store = store
         self.settings = settings
         self.ordinances = ORDINANCES
-        self.profiles: Mapping[str, object] = {"native": None}
+        self.profiles: Mapping[str, DeviceProfile] = {"native": NATIVE}
+        self.recent = Recent()
         self.bell = Bell()
         self.parts: dict[str, tuple[bool, str]] = {"store": (True, "ok"), "mqtt": (True, "connected")}
         self.waiting = 0

@@ -308,6 +308,7 @@ def test_a_device_sends_readings_by_http_under_its_own_id_only(client: Client, f
         "stored": 0,
         "duplicates": 0,
         "quarantined": [{"reason": "not_json", "detail": "no JSON"}],
+        "items": [],
     }
     (row,) = client("read-only").get("/api/v1/quarantine").json()["items"]
     assert bytes.fromhex(row["payload_hex"]) == b"not json"

@@ -21,6 +21,7 @@ from store.records import (
     CoreSample,
     FrequencyDecision,
     Interceptor,
+    Json,
     Manifest,
     Order,
 )
@@ -106,6 +107,10 @@ class Commands:
         )
         self._core.registry_changed()
         return changed
+
+    def note(self, kind: str, body: Json) -> None:
+        """Write down something about the service itself: a line of the journal that no replay has."""
+        self._core.desk.journal(self.now_us, kind, None, body)
 
     def readings(self, messages: Sequence[RawMessage]) -> IngestResult:
         """Take messages that came another way than MQTT; the same path and guarantees."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -29,8 +29,10 @@ from api.desk import Desk
 from api.estimates import Estimates
 from api.findings import record_found
 from api.fleetmodel import build_fleet
+from api.gaps import GapBook
 from ingest.decode import Decoder
 from ingest.message import RawMessage
+from ingest.pace import Limits, Pace
 from ingest.profile import DeviceProfile
 from store.ports import Store
 from store.records import (
@@ -60,6 +62,9 @@ class Rules:
     profiles: Mapping[str, DeviceProfile]
     policy: Policy
     decide_every_us: int = 900_000_000
+    limits: Limits = field(default_factory=Limits)
+    quarantine_keep: int = 100_000
+    quarantine_keep_of_one: int = 20_000
 
 
 class Core:
@@ -85,6 +90,8 @@ class Core:
         self._looked_us: dict[str, int] = {}  # the instant each interceptor was last looked at
         self._contacts: dict[str, int] = store.history.contacts()
         self._version: tuple[int, str | None] = (-1, None)
+        self._pace = Pace(rules.limits, store.history.paces())
+        self._gaps = GapBook(store, self.desk)
         self._last_us = 0
         self._resume(start_us)
 
@@ -116,14 +123,21 @@ class Core:
 
     def take(self, messages: Sequence[RawMessage], last: int | None = None) -> CommitResult:
         """Decode and commit messages of one span between instants, in one transaction; ``last`` is kept with them."""
-        window = self._decoder.decode(messages)
+        window, taken = self._decoder.decode(messages), self._decoder.taken
         with self.desk.transaction():
             result = self.store.history.commit(window)
             for one in sorted(result.quarantined, key=lambda q: q.received_us):
                 owner = self._owner.get(one.sensor) if one.sensor is not None else None
                 self.desk.journal(one.received_us, "quarantine", owner, quarantine_line(one))
+            if result.quarantined:
+                self.store.history.trim_quarantine(
+                    most=self.rules.quarantine_keep,
+                    most_of_one=self.rules.quarantine_keep_of_one,
+                    sensors={one.sensor for one in result.quarantined},
+                )
             if last is not None:
                 self.store.ledger.set_meta(TAKEN, str(last))
+            self.desk.after_commit(lambda: self._pace.keep(taken))
             self.desk.after_commit(lambda: self._heard(result, window))
         return result
 
@@ -204,6 +218,10 @@ class Core:
 
     def _decide_at(self, instant_us: int) -> None:
         new, self._new = self._new, {}
+        if instant_us % self.rules.decide_every_us == 0:
+            # after a restart, what came later may be here already
+            self._new = {place: one for place, one in new.items() if one.received_us >= instant_us}
+            new = {place: one for place, one in new.items() if place not in self._new} if self._new else new
         before = self._estimates.mark()
         try:
             with self.desk.transaction():
@@ -217,6 +235,7 @@ class Core:
         self._last_us = instant_us
 
     def _decide_inside(self, instant_us: int, new: Sequence[StoredReading]) -> None:
+        self._gaps.look(new, instant_us)
         advance = self._estimates.advance(new, received_before_us=instant_us)
         told = record_found(self.desk, advance.found, advance.refolded, instant_us)
         midnight = self._at_midnight(instant_us)
@@ -229,7 +248,8 @@ class Core:
         if not due:
             return
         self._looked_us.update(dict.fromkeys(due, instant_us))
-        for one in self._estimates.assess(instant_us / 1e6, interceptors=due if self._cards else loud):
+        asked = due if self._cards else loud
+        for one in self._estimates.assess(instant_us / 1e6, interceptors=asked) if asked else ():
             self._latest[one.interceptor] = one
         for interceptor in sorted(midnight):
             line = assessment_line(self._latest[interceptor])
@@ -319,7 +339,8 @@ class Core:
         self._zones = {s.id: ZoneInfo(s.timezone) for s in self.sites.values()}
         # where a local midnight falls between whole hours, every instant of the grid is looked at
         self._whole_hours = all(_offset_s(zone, self._last_us) % 3600 == 0 for zone in self._zones.values())
-        self._decoder = Decoder(self.sensors, self.rules.profiles)
+        self._decoder = Decoder(self.sensors, self.rules.profiles, limits=self.rules.limits, pace=self._pace)
+        self._gaps.begin(self.sensors)
         day = datetime.fromtimestamp(self._last_us / 1e6, tz=UTC).date()
         fleet = build_fleet(
             list(self.interceptors.values()),

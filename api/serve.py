@@ -20,6 +20,7 @@ from alerts.dispatch import Dispatcher
 from alerts.ordinance import Ordinance, load_ordinances
 from alerts.policy import Policy
 from api.bell import Bell
+from api.brokersession import Cadence, SessionKeeper, remembered
 from api.commands import Commands
 from api.core import Core, Rules
 from api.datadir import held
@@ -28,9 +29,10 @@ from api.http.app import create_app
 from api.intake import Flow
 from api.recent import Recent
 from api.settings import ConfigurationError, Settings, check_bind
-from api.source import ClockSource, Source
+from api.source import ClockSource
+from ingest.pace import Limits
 from ingest.profile import DeviceProfile, load_profiles
-from ingest.session import SWITCH_S, MqttSettings, Session
+from ingest.session import SWITCH_S, MqttSettings, Session, SessionStatus
 from ingest.spool import Spool, SpoolError
 from simulators.clock import AcceleratedClock
 from store import open_store
@@ -63,6 +65,9 @@ def load_rules(settings: Settings) -> Rules:
         profiles=load_profiles(settings.profiles.paths),
         policy=policy,
         decide_every_us=settings.decide.interval_s * 1_000_000,
+        limits=Limits(**settings.limits.model_dump()),
+        quarantine_keep=settings.quarantine.keep,
+        quarantine_keep_of_one=settings.quarantine.keep_of_one_sensor,
     )
 
 
@@ -75,7 +80,7 @@ def service_clock(settings: Settings) -> Callable[[], float]:
     return AcceleratedClock(start_s, clock.real_start_s or time.time(), clock.speed)
 
 
-def mqtt_source(settings: Settings, clock: Callable[[], float]) -> Source:
+def mqtt_source(settings: Settings, clock: Callable[[], float], store: Store) -> Session | ClockSource:
     """The MQTT session, or the bare clock where no broker is wanted."""
     mqtt = settings.mqtt
     if not mqtt.enabled:
@@ -86,15 +91,22 @@ def mqtt_source(settings: Settings, clock: Callable[[], float]) -> Source:
             port=mqtt.port,
             client_id=mqtt.client_id,
             username=mqtt.username,
-            password=mqtt.secret(),
+            password=mqtt.password.get_secret_value() if mqtt.password is not None else None,
+            password_file=mqtt.password_file,
             tls=mqtt.tls,
             ca_file=mqtt.ca_file,
+            cert_file=mqtt.cert_file,
+            key_file=mqtt.key_file,
+            session_expiry_s=mqtt.session_expiry_s,
+            stall_s=mqtt.stall_s,
             version=mqtt.version,
             keepalive_s=mqtt.keepalive_s,
             window=mqtt.window,
             subscriptions=mqtt.subscriptions,
         ),
         clock,
+        remembered=remembered(store, mqtt.host, mqtt.port, mqtt.client_id),
+        silent_after_s=Cadence(store),
     )
 
 
@@ -117,12 +129,20 @@ def spool_opener(settings: Settings) -> Callable[[int], Spool] | None:
 class LiveService:
     """What the HTTP room sees of the running service."""
 
-    def __init__(self, settings: Settings, store: Store, rules: Rules, engine: Engine) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        rules: Rules,
+        engine: Engine,
+        keeper: SessionKeeper | None = None,
+    ) -> None:
         self.settings = settings
         self.store = store
         self.ordinances: Mapping[str, Ordinance] = rules.ordinances
         self.profiles: Mapping[str, DeviceProfile] = rules.profiles
         self._engine = engine
+        self._keeper = keeper
 
     @property
     def recent(self) -> Recent:
@@ -149,6 +169,19 @@ class LiveService:
         """How far what was received has come."""
         return self._engine.flow()
 
+    def session(self) -> SessionStatus | None:
+        """How the MQTT session is; None where no broker is wanted."""
+        return None if self._keeper is None else self._keeper.session.status()
+
+    def reconnect(self) -> None:
+        """Connect to the broker anew at once, with password and TLS files as they now are."""
+        if self._keeper is not None:
+            self._keeper.session.reconnect()
+
+    def fallen(self) -> str:
+        """Which thread that the service cannot do without has ended, in words; empty where none has."""
+        return "" if self._keeper is None else self._keeper.fallen
+
     def subscribe(self) -> Bell:
         """The bell that rings after each commit with journal lines."""
         return self._engine.bell
@@ -167,20 +200,28 @@ def running(settings: Settings) -> Iterator[LiveService]:
         def make_core(written: Callable[[list[JournalEntry]], None]) -> Core:
             return Core(store, rules, start_us=int(clock() * 1e6), written=written)
 
+        source = mqtt_source(settings, clock, store)
         engine = Engine(
             make_core,
-            mqtt_source(settings, clock),
+            source,
             clock,
             record=settings.record,
             spool=spool_opener(settings),
             patience_s=settings.spool.patience_s,
         )
         dispatcher = _dispatcher(settings, store, engine)
+        keeper = (
+            None if isinstance(source, ClockSource) else SessionKeeper(source, engine, store, settings.mqtt)
+        )
         engine.start()
         dispatcher.start()
+        if keeper is not None:
+            keeper.start()
         try:
-            yield LiveService(settings, store, rules, engine)
+            yield LiveService(settings, store, rules, engine, keeper)
         finally:
+            if keeper is not None:
+                keeper.stop()
             dispatcher.stop()
             engine.stop()
     finally:
@@ -242,17 +283,23 @@ def serve(settings: Settings, *, ready: Callable[[LiveService], None] = lambda _
         )
         server = uvicorn.Server(config)
         ready(service)
-        with _stops(server, service.subscribe()):
+        with _stops(server, service):
             server.run(sockets=[listener])
+        if service.fallen():
+            raise SystemExit(1)  # whoever started it starts it again
 
 
 @contextmanager
-def _stops(server: uvicorn.Server, bell: Bell) -> Iterator[None]:
-    """uvicorn raises the signal again after it stopped; here that is the wanted end, so it is swallowed."""
+def _stops(server: uvicorn.Server, service: LiveService) -> Iterator[None]:
+    """uvicorn raises the signal again after it stopped; here that is the wanted end, so it is swallowed.
+
+    SIGHUP connects to the broker anew.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    bell = service.subscribe()
 
     def stop(_number: int, _frame: object) -> None:
         server.should_exit = True
@@ -260,6 +307,7 @@ def _stops(server: uvicorn.Server, bell: Bell) -> Iterator[None]:
 
     for one in before:
         signal.signal(one, stop)
+    signal.signal(signal.SIGHUP, lambda _number, _frame: service.reconnect())
     try:
         yield
     finally:

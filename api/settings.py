@@ -12,7 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
@@ -25,6 +33,8 @@ _OUTSIDE: Final = frozenset({"QUARTERLINE_CONFIG", "QUARTERLINE_DEMO_PORT", "QUA
 _PATHS: Final = (
     ("mqtt", "password_file"),
     ("mqtt", "ca_file"),
+    ("mqtt", "cert_file"),
+    ("mqtt", "key_file"),
     ("spool", "dir"),
     ("profiles", "paths"),
     ("ordinances", "paths"),
@@ -52,15 +62,19 @@ class Mqtt(_Section):
     enabled: bool = True
     host: str = "127.0.0.1"
     port: Port = 1883
-    client_id: str = Field(default="quarterline", min_length=1, max_length=128)
+    client_id: str = Field(default="quarterline", max_length=128)
     username: str | None = None
     password: SecretStr | None = None
     password_file: Path | None = None
     tls: bool = False
     ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
     version: Literal["auto", "5", "3.1.1"] = "auto"
     keepalive_s: int = Field(default=60, ge=5, le=3600)
     window: int = Field(default=1000, ge=1, le=60_000)
+    session_expiry_s: int = Field(default=7 * 86_400, ge=60, le=0xFFFF_FFFF)
+    stall_s: float | None = Field(default=None, ge=0)
     subscriptions: tuple[str, ...] = (
         "quarterline/v1/+/readings",
         "quarterline/v1/+/status",
@@ -72,11 +86,23 @@ class Mqtt(_Section):
     def _one_password(self) -> Self:
         if self.password is not None and self.password_file is not None:
             raise ValueError("password and password_file are both set: keep one of them")
-        if self.password_file is not None and not self.password_file.is_file():
-            raise ValueError(f"password_file {self.password_file} is not a file that can be read")
-        if self.ca_file is not None and not self.ca_file.is_file():
-            raise ValueError(f"ca_file {self.ca_file} is not a file that can be read")
+        for name in ("password_file", "ca_file", "cert_file", "key_file"):
+            file = getattr(self, name)
+            if file is not None and not file.is_file():
+                raise ValueError(f"{name} {file} is not a file that can be read")
+        if self.cert_file is None and self.key_file is not None:
+            raise ValueError("key_file is set without cert_file: name the client's certificate too")
         return self
+
+    @field_validator("client_id")
+    @classmethod
+    def _stable(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError(
+                "is empty: the broker keeps what comes while the service is down under this name; give it one, and "
+                "leave it alone"
+            )
+        return value
 
     def secret(self) -> str | None:
         """The password, from wherever it is kept."""
@@ -92,6 +118,21 @@ class Spool(_Section):
     dir: Path | None = None
     max_bytes: int = Field(default=1 << 30, ge=1 << 20)
     patience_s: float = Field(default=5.0, ge=0.1, le=3600)
+
+
+class Limits(_Section):
+    """What one sensor may send, so that none drowns the others; what is over goes into quarantine."""
+
+    message_bytes: int = Field(default=256 * 1024, ge=1024, le=1 << 20)
+    sensor_per_s: float = Field(default=10.0, gt=0, le=100_000)
+    sensor_burst: int = Field(default=86_400, ge=1, le=100_000_000)
+
+
+class Quarantine(_Section):
+    """How many items are kept in quarantine; the oldest beyond are dropped and counted."""
+
+    keep: int = Field(default=100_000, ge=100)
+    keep_of_one_sensor: int = Field(default=20_000, ge=100)
 
 
 class Http(_Section):
@@ -192,6 +233,8 @@ class Settings(BaseSettings):
     log: Literal["text", "json"] = "text"
     mqtt: Mqtt = Field(default_factory=Mqtt)
     spool: Spool = Field(default_factory=Spool)
+    limits: Limits = Field(default_factory=Limits)
+    quarantine: Quarantine = Field(default_factory=Quarantine)
     http: Http = Field(default_factory=Http)
     record: Path | None = None  # keep every received message here, as a message file for replay
     clock: Clock = Field(default_factory=Clock)

@@ -77,7 +77,7 @@ class Decoder:
         limits: Limits | None = None,
         pace: Pace | None = None,
     ) -> None:
-        self._taken: dict[str, int] = {}
+        self.taken: dict[str, int] = {}  # by the last window, of the sensors' pace: for Pace.keep
         self._most = (limits or Limits()).message_bytes
         self._pace = pace
         tables: dict[str, Table] = {}
@@ -108,14 +108,8 @@ class Decoder:
                 window.quarantine(message, message.payload, refused, route.named, route.profile_id)
                 if refused.reason == "rate" and route.device is not None:
                     window.heard(route.device.id, message.received_us)
-        self._taken = window.paces
+        self.taken = window.paces
         return window.close(len(messages), messages[-1].received_us if messages else 0)
-
-    def keep(self) -> None:
-        """The last window is committed: what its messages took of the sensors' pace is gone."""
-        if self._pace is not None:
-            self._pace.keep(self._taken)
-        self._taken = {}
 
     def _route(self, topic: str) -> _Route:
         route = _parse_topic(topic, self._devices)

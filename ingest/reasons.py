@@ -26,7 +26,10 @@ def words(error: BaseException, host: str) -> str:
             return f"the broker's certificate is not valid today ({reason}): renew it, and check both clocks"
         return f"the certificate is not trusted ({reason}): check mqtt.ca_file"
     if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({error.reason or error}): check mqtt.tls and mqtt.port, and mqtt.cert_file where it asks for one"
+        return (
+            f"TLS failed ({error.reason or error}): check mqtt.tls and mqtt.port, "
+            "and mqtt.cert_file where it asks for one"
+        )
     if isinstance(error, socket.gaierror):
         return (
             f"the name {host!r} cannot be resolved ({error.strerror}): check mqtt.host and this machine's DNS"

@@ -124,9 +124,13 @@ class Session:
         """Messages received that no window given out by :meth:`next` holds."""
         return self._gathering.pending()
 
+    def is_alive(self) -> bool:
+        """Whether the thread that reads the network runs, has not been started yet, or was told to stop."""
+        return self._thread.ident is None or self._thread.is_alive() or self._stopping.is_set()
+
     def ready(self) -> tuple[bool, str]:
         """Whether messages can come in, and why not, or what else a person should know of it."""
-        if self._thread.ident is not None and not self._thread.is_alive() and not self._stopping.is_set():
+        if not self.is_alive():
             return False, "the thread that reads the network has ended: restart the service"
         status = self._status
         return status.connected, status.detail + (self._remark() if status.connected else "")

@@ -32,6 +32,14 @@ def admitted(limits: Limits, times_us: list[int]) -> list[bool]:
     return out
 
 
+def takes(pace: Pace, window: dict[str, int], at: int) -> bool:
+    try:
+        pace.take(window, "a", at)
+    except Refused:
+        return False
+    return True
+
+
 @given(st.lists(st.integers(0, 3000), max_size=60), st.sampled_from([(1.0, 3), (0.5, 1), (4.0, 10)]))
 def test_it_is_a_token_bucket_on_the_receipt_times(steps_ms: list[int], figures: tuple[float, int]) -> None:
     limits = Limits(sensor_per_s=figures[0], sensor_burst=figures[1])
@@ -39,16 +47,8 @@ def test_it_is_a_token_bucket_on_the_receipt_times(steps_ms: list[int], figures:
     for step in steps_ms:
         at += step * 1000
         times.append(at)
-    pace, window, out = Pace(limits), {}, []
-    for at in times:
-        try:
-            pace.take(window, "a", at)
-        except Refused as refused:
-            assert refused.reason == "rate"
-            out.append(False)
-        else:
-            out.append(True)
-    assert out == admitted(limits, times)
+    pace, window = Pace(limits), dict[str, int]()
+    assert [takes(pace, window, at) for at in times] == admitted(limits, times)
 
 
 @pytest.fixture
@@ -81,11 +81,12 @@ def test_one_sensor_does_not_use_up_what_another_may_send(paced: Callable[..., D
 
 
 def test_a_window_that_was_not_kept_took_nothing(paced: Callable[..., Decoder]) -> None:
-    decoder = paced(sensor_per_s=0.1, sensor_burst=3)
+    pace = Pace(Limits(sensor_per_s=0.1, sensor_burst=3))
+    decoder = paced(pace, sensor_per_s=0.1, sensor_burst=3)
     messages = [said("loud", T0_US + n) for n in range(3)]
     for _ in range(4):  # the store refuses, and the window is decoded again
         assert len(decoder.decode(messages).items) == 3
-    decoder.keep()
+    pace.keep(decoder.taken)
     again = decoder.decode([said("loud", T0_US + 3)])
     assert [one.reason for one in again.quarantined] == ["rate"]
     later = decoder.decode([said("loud", T0_US + 11 * S_US)])

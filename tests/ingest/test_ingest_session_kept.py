@@ -1,74 +1,28 @@
-"""What the session does about a broker that forgets, stalls, hears another of our name, or changes its keys."""
+"""What the session does about a broker that forgets, stalls, or hears another of our name."""
 
 from __future__ import annotations
 
 import random
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import paho.mqtt.client as paho
 import pytest
+from sessions import TOPIC, Sessions, collect, publish, until
 
 from ingest.backoff import Backoff
 from ingest.broker import EmbeddedBroker
-from ingest.session import MqttSettings, Notice, Remembered, Session
-
-TOPIC = "quarterline/v1/d-1/readings"
-
-
-def until(condition: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, f"never: {what}"
-        time.sleep(0.01)  # between two looks
+from ingest.session import Notice, Remembered
 
 
 @pytest.fixture
-def session() -> Iterator[Callable[..., Session]]:
-    opened: list[Session] = []
-
-    def make(port: int, *, wait: bool = True, **fields: Any) -> Session:
-        told = {
-            name: fields.pop(name) for name in ("remembered", "silent_after_s", "clock") if name in fields
-        }
-        clock = told.pop("clock", time.time)
-        settings = MqttSettings(port=port, **{"client_id": "t", "keepalive_s": 5, **fields})
-        opened.append(Session(settings, clock, chance=random.Random(1), **told))
-        opened[-1].start()
-        if wait:
-            until(lambda: opened[-1].ready()[0], "connected")
-        return opened[-1]
-
-    yield make
-    for one in opened:
-        one.stop()
-
-
-def publish(port: int, *payloads: bytes, topic: str = TOPIC, retain: bool = False) -> None:
-    client = paho.Client(paho.CallbackAPIVersion.VERSION2)
-    client.connect("127.0.0.1", port)
-    client.loop_start()
-    for info in [client.publish(topic, payload, qos=1, retain=retain) for payload in payloads]:
-        info.wait_for_publish(30)
-    client.disconnect()
-    client.loop_stop()
-
-
-def collect(session: Session, count: int, limit_s: float = 30.0) -> list[bytes]:
-    found: list[bytes] = []
-    end = time.monotonic() + limit_s
-    while len(found) < count and time.monotonic() < end:
-        window = session.next(0.1)
-        if window is not None:
-            found += [one.payload for one in window.messages]
-            session.done(window)
-    return found
+def session() -> Iterator[Sessions]:
+    made = Sessions()
+    yield made
+    made.close()
 
 
 @pytest.fixture(params=["embedded", pytest.param("mosquitto", marks=pytest.mark.mosquitto)])
@@ -86,9 +40,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path, free_port: Callable[[
 # ---- subscriptions of a kept session -----------------------------------------------------------------
 
 
-def test_a_topic_taken_out_of_the_configuration_no_longer_comes(
-    broker: Any, session: Callable[..., Session]
-) -> None:
+def test_a_topic_taken_out_of_the_configuration_no_longer_comes(broker: Any, session: Sessions) -> None:
     both = ("a/+/readings", "b/+/readings")
     first = session(broker.port, subscriptions=both)
     until(lambda: bool(first.notices()), "settled")
@@ -113,7 +65,7 @@ def test_a_topic_taken_out_of_the_configuration_no_longer_comes(
 
 @pytest.mark.mosquitto
 def test_a_lost_session_is_a_possible_loss_with_its_span(
-    mosquitto_broker: Callable[..., Any], session: Callable[..., Session]
+    mosquitto_broker: Callable[..., Any], session: Sessions
 ) -> None:
     broker = mosquitto_broker()  # without persistence
     one = session(broker.port)
@@ -133,7 +85,7 @@ def test_a_lost_session_is_a_possible_loss_with_its_span(
 
 @pytest.mark.mosquitto
 def test_a_session_lost_while_the_service_was_down_is_known_from_what_was_remembered(
-    mosquitto_broker: Callable[..., Any], session: Callable[..., Session]
+    mosquitto_broker: Callable[..., Any], session: Sessions
 ) -> None:
     port = mosquitto_broker().port
     seen_us = 1_772_366_400_000_000  # 2026-03-01T12:00:00Z
@@ -144,9 +96,7 @@ def test_a_session_lost_while_the_service_was_down_is_known_from_what_was_rememb
     assert "between 2026-03-01T12:00:00Z and " in notice.detail
 
 
-def test_the_first_session_of_all_and_a_kept_one_are_no_loss(
-    broker: Any, session: Callable[..., Session]
-) -> None:
+def test_the_first_session_of_all_and_a_kept_one_are_no_loss(broker: Any, session: Sessions) -> None:
     session(broker.port).stop()
     again = session(broker.port, remembered=Remembered((), True, 1))
     broker.stop()
@@ -209,7 +159,7 @@ def mute() -> Iterator[Mute]:
     one.close()
 
 
-def test_a_silent_broker_is_told_and_tried_anew_once(mute: Mute, session: Callable[..., Session]) -> None:
+def test_a_silent_broker_is_told_and_tried_anew_once(mute: Mute, session: Sessions) -> None:
     one = session(mute.port, version="3.1.1", keepalive_s=2, stall_s=1.0)
     until(lambda: mute.connections == 2, "a new connection")
     until(lambda: one.ready()[0], "connected anew")
@@ -228,7 +178,7 @@ def test_a_silent_broker_is_told_and_tried_anew_once(mute: Mute, session: Callab
     assert one.ready()[1] == f"connected to 127.0.0.1:{mute.port}"
 
 
-def test_a_store_that_holds_everything_up_is_no_stall(mute: Mute, session: Callable[..., Session]) -> None:
+def test_a_store_that_holds_everything_up_is_no_stall(mute: Mute, session: Sessions) -> None:
     one = session(mute.port, version="3.1.1", keepalive_s=2, silent_after_s=lambda: 1.0)
     mute.deliver(b"waits")
     held = one.next(5)
@@ -247,9 +197,7 @@ def test_a_store_that_holds_everything_up_is_no_stall(mute: Mute, session: Calla
 
 
 @pytest.mark.slow
-def test_of_two_with_one_client_id_the_newcomer_steps_back(
-    broker: Any, session: Callable[..., Session]
-) -> None:
+def test_of_two_with_one_client_id_the_newcomer_steps_back(broker: Any, session: Sessions) -> None:
     first = session(broker.port, clock=time.time)
     settled = time.monotonic() + 10.5  # the first has a long connection to lose
     until(lambda: time.monotonic() > settled, "the first is settled")
@@ -285,144 +233,3 @@ def test_pauses_grow_and_a_contested_name_makes_them_long() -> None:
         backoff.after(welcomed=True, age_s=60.0, taken_over=True) <= 2.0
     )  # whoever was there first comes back
     assert backoff.after(welcomed=True, age_s=1.0, taken_over=True) >= 60.0
-
-
-# ---- passwords and certificates that change ----------------------------------------------------------
-
-
-@pytest.mark.mosquitto
-def test_a_password_changed_on_disk_is_used_at_the_next_connection(
-    mosquitto_broker: Callable[..., Any], session: Callable[..., Session], tmp_path: Path
-) -> None:
-    passwords, secret = tmp_path / "passwords", tmp_path / "secret"
-    subprocess.run(["mosquitto_passwd", "-b", "-c", str(passwords), "me", "new"], check=True)
-    passwords.chmod(0o644)
-    broker = mosquitto_broker(["allow_anonymous false", f"password_file {passwords}"])
-    secret.write_text("old\n")
-    one = session(broker.port, wait=False, username="me", password_file=secret)
-    until(lambda: "check mqtt.username and the password" in one.ready()[1], "refused")
-    secret.unlink()
-    until(lambda: f"mqtt.password_file {secret} cannot be read" in one.ready()[1], "the reason")
-    secret.write_text("new\n")
-    until(lambda: one.ready()[0], "connected by the new password")
-
-
-@pytest.mark.mosquitto
-def test_told_to_connect_anew_it_does_so_at_once_and_loses_nothing(
-    mosquitto_broker: Callable[..., Any], session: Callable[..., Session]
-) -> None:
-    port = mosquitto_broker().port
-    one = session(port)
-    one.reconnect()
-    until(lambda: one.status().connections == 2, "a second connection")
-    publish(port, b"x")
-    assert collect(one, 1) == [b"x"]
-    assert one.status().session_present
-    assert one.status().sessions_lost == 0
-
-
-@pytest.mark.mosquitto
-def test_told_to_connect_anew_it_does_not_wait_for_the_end_of_its_pause(
-    session: Callable[..., Session], free_port: Callable[[], int], mosquitto_broker: Callable[..., Any]
-) -> None:
-    port = free_port()
-    one = session(port, wait=False)
-    one._backoff._pause_s = 3600.0  # as after a long time without a broker
-    until(lambda: "cannot reach" in one.ready()[1], "the reason")
-    mosquitto_broker(port=port)
-    one.reconnect()
-    until(lambda: one.ready()[0], "connected")
-
-
-@pytest.mark.mosquitto
-def test_a_broker_may_ask_for_a_certificate_and_trust_may_change(
-    mosquitto_broker: Callable[..., Any], session: Callable[..., Session], certificates: Path, tmp_path: Path
-) -> None:
-    lines = [
-        f"certfile {certificates}/server.pem", f"keyfile {certificates}/server.key",
-        f"cafile {certificates}/ca.pem", "require_certificate true",
-    ]  # fmt: skip
-    port = mosquitto_broker(lines).port
-    trust = tmp_path / "trust.pem"
-    trust.write_bytes(b"no certificate")
-    keys = {"cert_file": certificates / "server.pem", "key_file": certificates / "server.key"}
-    one = session(port, wait=False, host="localhost", tls=True, ca_file=trust, **keys)
-    until(lambda: f"mqtt.ca_file {trust} cannot be used" in one.ready()[1], "the reason")
-    trust.write_bytes((certificates / "ca.pem").read_bytes())
-    until(lambda: one.ready()[0], "connected by the renewed file")
-    one.stop()
-    without = session(port, wait=False, host="localhost", tls=True, ca_file=trust)
-    until(lambda: "mqtt.cert_file where it asks for one" in without.ready()[1], "the reason")
-
-
-# ---- names and addresses -----------------------------------------------------------------------------
-
-
-def test_a_name_that_nobody_knows_is_tried_for_ever_and_the_clock_goes_on(
-    session: Callable[..., Session],
-) -> None:
-    one = session(1883, wait=False, host="broker.invalid")  # RFC 6761: never resolves
-    until(lambda: "the name 'broker.invalid' cannot be resolved" in one.ready()[1], "the reason", 60)
-    assert "check mqtt.host and this machine's DNS" in one.ready()[1]
-    first, later = one.next(5), one.next(5)
-    assert first is not None
-    assert later is not None
-    assert later.watermark_us > first.watermark_us
-
-
-def test_while_a_connection_is_being_made_the_clock_goes_on_and_it_can_stop(
-    session: Callable[..., Session],
-) -> None:
-    listener = socket.create_server(("127.0.0.1", 0), backlog=1)  # takes connections, and never answers TLS
-    try:
-        one = session(listener.getsockname()[1], wait=False, host="127.0.0.1", tls=True)
-        marks = []
-        until(lambda: bool(marks.append(one.next(5)) or len(marks) >= 20), "twenty windows", 4)  # type: ignore[func-returns-value]
-        times = [mark.watermark_us for mark in marks if mark is not None]
-        assert times == sorted(times)
-        assert len(set(times)) > 10
-        one.stop()
-        assert not one._thread.is_alive()
-    finally:
-        listener.close()
-
-
-# ---- threads and huge messages -----------------------------------------------------------------------
-
-
-# the point of it: an error that ends a thread
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_reader_that_ended_is_told(session: Callable[..., Session], broker: Any) -> None:
-    broken = threading.Event()
-
-    def clock() -> float:
-        if broken.is_set():
-            raise SystemExit  # what no handler of errors catches
-        return time.time()
-
-    one = session(broker.port, clock=clock)
-    broken.set()
-    until(lambda: not one.ready()[0], "noticed", 10)
-    assert one.ready()[1] == "the thread that reads the network has ended: restart the service"
-
-
-@pytest.mark.mosquitto
-def test_of_a_huge_message_the_head_the_size_and_the_hash_are_kept(
-    mosquitto_broker: Callable[..., Any], session: Callable[..., Session]
-) -> None:
-    broker = mosquitto_broker()  # the embedded broker takes nothing above 1 MiB
-    huge = b"[" + b"0123456789" * 80_000 + b"0123456789" * 25_000  # 1.05 MB, beyond what is read whole
-    one = session(broker.port)
-    publish(broker.port, b"before", huge, b"after")
-    found = []
-    end = time.monotonic() + 30
-    while len(found) < 3 and time.monotonic() < end:
-        window = one.next(0.1)
-        if window is not None:
-            found += window.messages
-            one.done(window)
-    assert [len(m.payload) for m in found] == [6, 4096, 5]
-    assert found[1].payload == huge[:4096]
-    assert (found[1].size, found[1].sha256) == (len(huge), sha256(huge).hexdigest())
-    assert (found[0].size, found[2].size) == (0, 0)
-    until(lambda: one.status().acknowledged == 3, "acknowledged as the others")

@@ -11,8 +11,8 @@ from scipy.special import ndtr
 from analysis import forecast, health
 from analysis.estimate import DAY_S, FOG, SOLIDS, Kalman, diffusion, predict
 from analysis.fleet import Fleet
-from analysis.model import Assessment, CompartmentAssessment, Floats, HealthFlag, Ints
-from analysis.state import Bools, FleetState
+from analysis.model import Assessment, Bools, CompartmentAssessment, Floats, HealthFlag, Ints
+from analysis.state import FleetState
 
 FORWARD_RATE_SD: Final = 0.20  # relative: menus and seasons to come (trial of the reference simulation)
 EVIDENCE_DAYS: Final = 7
@@ -207,10 +207,19 @@ def _health(
         high = float(state.track.high_s[row])
         if now_s - high >= HIGH_FOR_S and float(state.track.last_s[row]) - high >= HIGH_FOR_S:
             flags.append(HealthFlag("high_liquid_level", None, "surface", high))
+        if _overfull(fleet, state, who, row, now_s):
+            flags.append(HealthFlag("possibly_overfull", None, "surface", float(state.track.brim_s[row])))
         tamper = float(state.track.tamper_s[row])
         if now_s - tamper < TAMPER_FOR_S:
             flags.append(HealthFlag("tamper", None, "fog_depth", tamper))
     return tuple(flags)
+
+
+def _overfull(fleet: Fleet, state: FleetState, who: int, row: int, now_s: float) -> bool:
+    """Whether the surface stood at the brim and rose, and nothing has come since: a ranger has a blind zone."""
+    brim = float(state.track.brim_s[row])
+    patience = health.OVERFULL_INTERVALS * float(fleet.interval_s[fleet.sensors_of[who]].max())
+    return brim == float(state.track.last_s[row]) and now_s - brim > patience
 
 
 def _sensor_flags(
@@ -227,10 +236,11 @@ def _sensor_flags(
     for name, quantity, since in (
         ("low_battery", None, s.low_battery_s[row]),
         ("out_of_range", None, s.out_of_range_s[row]),
+        ("clock", None, s.clock_s[row]),
         ("gap", None, s.gap_s[row]),
         ("spikes", None, s.spikes_s[row]),
     ):
-        if np.isfinite(since) and (name in ("low_battery", "out_of_range") or now_s - since < DAY_S):
+        if np.isfinite(since) and (name in ("low_battery", "out_of_range", "clock") or now_s - since < DAY_S):
             flags.append(HealthFlag(name, id_, quantity, float(since)))
     still = last - float(s.same_since_s[row])
     moved = float(s.temp_high[row] - s.temp_low[row])

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from analysis.estimate import FOG, RESIDUAL_SD, Kalman, RatePrior
-from analysis.model import Floats, Ints
+from analysis.model import Bools, Floats, Ints
 from analysis.quality import at_static
-from analysis.state import AFTER, Bools, Rows, TrackState
+from analysis.state import AFTER, Rows, TrackState
 
 VISIBLE_FALL: Final = 0.025  # m below rest: a fall worth a case
 NEAR_FLOOR: Final = (

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from analysis.estimate import DEFAULT_PRIOR, RatePrior
 from analysis.model import Floats, InterceptorModel, Ints, SensorModel
+
+BRIM_SHARE: Final = 0.85  # of the mount's height: nearer than that a ranger may go blind
+BRIM_SURGE: Final = 0.03  # m
+BRIM_BLIND: Final = 0.10  # m
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,7 @@ class Fleet:
     track_base: Floats
     track_static: Floats
     track_resolution: Floats
+    track_brim: Floats  # height from which a rising surface may soon be out of the sensor's sight [m]
     base: Floats
     limit: Floats
     last_pump_out_s: Floats
@@ -149,6 +155,7 @@ class Fleet:
             track_base=base[track_interceptor],
             track_static=static[track_interceptor],
             track_resolution=finest,
+            track_brim=_brim(geometry.mount, track, static[track_interceptor]),
             base=base,
             limit=np.array([i.fill_limit for i in interceptors], dtype=np.float64),
             last_pump_out_s=last,
@@ -203,6 +210,15 @@ def _geometry(sensors: Sequence[SensorModel], static: Floats) -> SensorGeometry:
 
 def _heights(own: Sequence[float | None], mount: Sequence[float | None]) -> Floats:
     return np.array([_or_nan(o if o is not None else m) for o, m in zip(own, mount, strict=True)])
+
+
+def _brim(mount: Floats, track: Ints, static: Floats) -> Floats:
+    """85 % of the highest mount, but above every ordinary surge; without a mount 100 mm above the outlet."""
+    highest = np.full(len(static), -np.inf)
+    np.fmax.at(highest, track, mount)
+    known = np.isfinite(highest)
+    near = np.maximum(BRIM_SHARE * np.where(known, highest, 0.0), static + BRIM_SURGE)
+    return np.where(known, near, static + BRIM_BLIND)
 
 
 def _resolution(geometry: SensorGeometry) -> Floats:

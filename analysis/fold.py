@@ -12,10 +12,9 @@ import numpy as np
 
 from analysis.estimate import Kalman, after_pump_out, unknown
 from analysis.fleet import Fleet
-from analysis.model import Floats, Found, Ints, ReadingBatch
+from analysis.model import Bools, Floats, Found, Ints, ReadingBatch
 from analysis.rounds import Work
 from analysis.state import (
-    Bools,
     FleetState,
     InterceptorState,
     as_arrays,
@@ -127,6 +126,8 @@ def _check(fleet: Fleet, batch: ReadingBatch) -> None:
     n = len(batch.time_s)
     if len(batch.sensor) != n or (batch.profile.size and len(batch.profile) != n):
         raise ValueError(f"batch: {len(batch.sensor)} sensors, {n} times, {len(batch.profile)} profiles")
+    if batch.restamped.size not in (0, n):
+        raise ValueError(f"batch: restamped has {batch.restamped.size} values for {n} readings")
     for name, column in batch.values.items():
         if name not in COLUMNS:
             raise ValueError(f"batch: {name!r} is not a column of analysis.units.COLUMNS")
@@ -144,4 +145,5 @@ def _pick(batch: ReadingBatch, rows: Ints) -> ReadingBatch:
         batch.time_s[rows],
         {name: column[rows] for name, column in batch.values.items()},
         batch.profile[rows] if batch.profile.size else batch.profile,
+        batch.restamped[rows] if batch.restamped.size else batch.restamped,
     )

@@ -9,8 +9,8 @@ import numpy as np
 from analysis import health
 from analysis.assess import HIGH_FOR_S, TAMPER_FOR_S, outlook
 from analysis.fleet import Fleet
-from analysis.model import Floats, Ints
-from analysis.state import Bools, FleetState
+from analysis.model import Bools, Floats, Ints
+from analysis.state import FleetState
 
 
 class Glance(NamedTuple):

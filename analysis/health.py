@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from analysis.model import Floats
-from analysis.state import Bools, Rows, SensorState
+from analysis.model import Bools, Floats
+from analysis.state import Rows, SensorState
 
 GAP_INTERVALS: Final = 3.0  # nominal intervals without a reading that are a gap
 GAP_LEAST_S: Final = 3600.0
@@ -18,6 +18,7 @@ BATTERY_LOW_PCT: Final = 20.0
 BATTERY_SAG: Final = 0.82  # of the highest voltage seen: flat for lithium and alkaline cells alike
 STUCK_S: Final = 48 * 3600.0
 STUCK_COUNT: Final = 24
+OVERFULL_INTERVALS: Final = 2.0  # nominal intervals missed after a surface that rose at the brim
 STUCK_KELVIN: Final = 2.0  # the temperature moved, the levels did not
 
 
@@ -37,6 +38,7 @@ def note(
     percent: Floats | None,
     impossible: Bools,
     spiked: Bools,
+    restamped: Bools,
 ) -> None:
     """Take one reading of n sensors into their health (changes the working state)."""
     last = sensor.last_s[rows]
@@ -46,6 +48,7 @@ def note(
     _since(sensor.out_of_range_s, rows, time, impossible, ~impossible)
     old = time - sensor.spikes_s[rows] > 86400.0
     sensor.spikes_s[rows] = np.where(spiked, time, np.where(old, np.nan, sensor.spikes_s[rows]))
+    _since(sensor.clock_s, rows, time, restamped, ~restamped)
     _battery(sensor, rows, time, volt, percent)
     _still(sensor, rows, time, fingerprint, temperature)
     first = sensor.level_s[rows]

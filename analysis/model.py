@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,15 @@ class ReadingBatch:
     ``sensor`` indexes the fleet's sensors, shape (n,). ``values`` holds SI columns of
     :data:`analysis.units.COLUMNS`, each shape (n,), NaN where missing; an absent column is all NaN.
     ``profile`` has shape (n, electrodes), floor up, NaN padded; zero columns where nobody sent one.
+    ``restamped`` (n,) marks readings whose own clock was wrong, so that they stand at their receipt; empty
+    where none was.
     """
 
     sensor: Ints
     time_s: Floats
     values: dict[str, Floats]
     profile: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    restamped: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from analysis.model import Floats
+from analysis.model import Bools, Floats
 from analysis.sensing import Measured
-from analysis.state import WINDOW, Bools
+from analysis.state import WINDOW
 
 HAMPEL_SIGMAS: Final = 4.0
 MAD_TO_SD: Final = 1.4826  # of a normal distribution

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from analysis.model import Floats, Ints
-from analysis.state import Bools
+from analysis.model import Bools, Floats, Ints
 
 MISFIT_BOUND: Final = 0.02  # squared distance to a medium, in steps from water to grease, that still counts
 LEAST_WET: Final = 2  # electrodes in liquid without which no layer can be told

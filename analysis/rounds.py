@@ -14,11 +14,10 @@ import numpy as np
 from analysis import discharge, events, health, quality, sensing
 from analysis.estimate import DAY_S, Kalman, diffusion, effective_variance, predict, update, within
 from analysis.fleet import Fleet
-from analysis.model import Floats, Found, HotDischarge, Ints, PumpOut, ReadingBatch
+from analysis.model import Bools, Floats, Found, HotDischarge, Ints, PumpOut, ReadingBatch
 from analysis.services import settle_cases
 from analysis.state import (
     WINDOW,
-    Bools,
     FleetState,
     InterceptorState,
     Rows,
@@ -34,6 +33,7 @@ _LEVEL_COLUMNS: Final = (
 )  # fmt: skip
 HIGH_LEVEL: Final = 0.10  # m above the static level: the outlet is blocking
 HIGH_CLEAR: Final = 0.06
+RISING: Final = 0.010  # m between two readings: more than the surge of a kitchen at the brim
 
 
 @dataclass(slots=True)
@@ -49,6 +49,7 @@ class _Batch:
     impossible: Bools
     fingerprint: Floats
     columns: dict[str, Floats]
+    restamped: Bools
 
     def column(self, name: str, a: int, b: int) -> Floats | None:
         values = self.columns.get(name)
@@ -74,7 +75,7 @@ class Work:
         spread = measured.variance + measured.lasting + measured.half**2 / 3
         self._b = _Batch(
             batch.time_s, sensor, track, interceptor, measured, np.sqrt(spread), impossible,
-            _fingerprint(batch), batch.values,
+            _fingerprint(batch), batch.values, batch.restamped,
         )  # fmt: skip
         self._base = fleet.track_base[self._tracks]
         self._pump_outs: list[PumpOut] = []
@@ -94,6 +95,7 @@ class Work:
             self.sensor, sensors, time, self._interval(a, b), batch.fingerprint[a:b],
             np.full(b - a, np.nan) if temperature is None else temperature,
             batch.column("battery_v", a, b), batch.column("battery_pct", a, b), batch.impossible[a:b], spiked,
+            batch.restamped[a:b] if batch.restamped.size else np.zeros(b - a, dtype=bool),
         )  # fmt: skip
         self.track.last_s[tracks] = time
         self.interceptor.newest_s[batch.interceptor[a:b]] = time
@@ -191,6 +193,10 @@ class Work:
         since = track.high_s[tracks]
         since = np.where(sure & (surface > static + HIGH_LEVEL) & np.isnan(since), time, since)
         track.high_s[tracks] = np.where(sure & (surface < static + HIGH_CLEAR), np.nan, since)
+        rows = self._tracks[tracks]
+        brim = sure & (surface >= self._fleet.track_brim[rows]) & (surface >= track.level[tracks] + RISING)
+        track.brim_s[tracks] = np.where(there, np.where(brim, time, np.nan), track.brim_s[tracks])
+        track.level[tracks] = np.where(there, surface, track.level[tracks])
 
     def _judge(self, a: int, ready: Ints, sight: events.Sight, k: Kalman) -> None:
         for at in ready.tolist():

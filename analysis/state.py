@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.estimate import Kalman
-from analysis.model import Floats, Ints
+from analysis.model import Bools, Floats, Ints
 
-Bools = NDArray[np.bool_]
 Rows = Ints | slice
 WINDOW: Final = 7  # raw values kept a sensor for the median of the spike filter
 AFTER: Final = 3  # readings that must agree before a service is judged
@@ -28,6 +27,7 @@ class SensorState:
     gap_s: Floats
     out_of_range_s: Floats
     low_battery_s: Floats
+    clock_s: Floats  # since when its clock is wrong
     battery_top_v: Floats
     raw: Floats  # fingerprint of the last level values
     same_since_s: Floats
@@ -66,6 +66,8 @@ class TrackState:
     days: Ints  # number of such days in this cycle
     sees_liquid: Bools
     high_s: Floats  # since when the surface stands above the static level, NaN
+    level: Floats  # newest surface [m]
+    brim_s: Floats  # when the newest reading showed it near the sensor and rising, NaN where it did not
     tamper_s: Floats
     mode: Ints  # 0 idle, 1 a service may be going on
     start_s: Floats

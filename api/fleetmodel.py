@@ -13,7 +13,7 @@ from analysis.fold import Fleet
 from analysis.model import InterceptorModel, Levels, ReadingBatch, SensorModel
 from analysis.units import COLUMNS
 from ingest.profile import DeviceProfile
-from store.records import Interceptor, Json, Sensor, Site, StoredReading
+from store.records import CLOCK_REPLACED, Interceptor, Json, Sensor, Site, StoredReading
 
 _DEVICE_KEYS = (
     "mount_height_m",
@@ -105,4 +105,5 @@ def as_batch(readings: Sequence[StoredReading], index: Mapping[str, int]) -> Rea
         time_s=np.array([r.time_us / 1e6 for r in readings], dtype=np.float64),
         values=dict(values),
         profile=profile,
+        restamped=np.array([bool(r.flags & CLOCK_REPLACED) for r in readings]),
     )

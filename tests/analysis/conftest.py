@@ -67,6 +67,10 @@ class Tank:
 
     rng: np.random.Generator
 
+    @staticmethod
+    def batch(rows: Sequence[Row]) -> ReadingBatch:
+        return batch_of(rows)
+
     def reading(self, t: float, fog: float, solids: float, surface: float = 1.2) -> Row:
         noise = self.rng.normal(0.0, 0.002, 3)
         return t, {

@@ -1,0 +1,66 @@
+"""Health flags that need more than one reading to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis.model import SensorModel
+
+T0 = 1_788_246_000.0
+STEP = 900.0
+RANGER = SensorModel("s", "gi", 1, mount_height_m=1.5)
+
+
+def flags(assessment: Any) -> set[str]:
+    return {flag.flag for flag in assessment.health}
+
+
+def level(percent: float) -> dict[str, float]:
+    """Air gap below a sensor at 1.5 m, for a level in per cent of that height."""
+    return {"distance_m": 1.5 * (1.0 - percent / 100.0)}
+
+
+def test_high_and_rising_then_silent_may_be_overfull(bench: Callable[..., Any]) -> None:
+    """Field report L35: 80, 86, 91 %, then two missed intervals."""
+    b = bench([RANGER])
+    b.feed([(T0 + k * STEP, level(80.0)) for k in range(8)])
+    b.feed([(T0 + 8 * STEP, level(86.0)), (T0 + 9 * STEP, level(91.0))])
+    last = T0 + 9 * STEP
+    assert "possibly_overfull" not in flags(b.assess(last + 1.9 * STEP))
+    overfull = b.assess(last + 2.1 * STEP)
+    assert "possibly_overfull" in flags(overfull)
+    assert next(f.since_s for f in overfull.health if f.flag == "possibly_overfull") == last
+    b.feed([(last + 3 * STEP, level(91.0))])  # it speaks again
+    assert "possibly_overfull" not in flags(b.assess(last + 3 * STEP + 60))
+
+
+@pytest.mark.parametrize("levels", [(20.0, 20.0, 20.0), (91.0, 86.0, 80.5), (86.0, 86.0, 86.0), (80, 80, 81)])
+def test_low_falling_or_still_levels_before_a_silence_are_only_silent(
+    bench: Callable[..., Any], levels: tuple[float, ...]
+) -> None:
+    b = bench([RANGER])
+    b.feed([(T0 + k * STEP, level(percent)) for k, percent in enumerate(levels)])
+    told = flags(b.assess(T0 + 10 * STEP))
+    assert "silent" in told
+    assert "possibly_overfull" not in told
+
+
+def test_a_wrong_clock_is_told_until_it_is_right_again(bench: Callable[..., Any], tank: Any) -> None:
+    b = bench()
+    rows = [tank.reading(T0 + k * STEP, 0.05, 0.05) for k in range(6)]
+    b.feed_batch(replace(tank.batch(rows), restamped=np.array([False, False, True, True, True, True])))
+    (clock,) = [f for f in b.assess(T0 + 6 * STEP).health if f.flag == "clock"]
+    assert (clock.sensor, clock.since_s) == ("s", T0 + 2 * STEP)
+    b.feed([tank.reading(T0 + 6 * STEP, 0.05, 0.05)])
+    assert "clock" not in flags(b.assess(T0 + 7 * STEP))
+
+
+def test_marks_of_another_length_are_refused(bench: Callable[..., Any], tank: Any) -> None:
+    batch = tank.batch([tank.reading(T0, 0.05, 0.05)])
+    with pytest.raises(ValueError, match="restamped has 2 values for 1 readings"):
+        bench().feed_batch(replace(batch, restamped=np.array([True, False])))

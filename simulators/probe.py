@@ -86,6 +86,8 @@ class Probes:
             (pulse.pulse_c, fall - rise),
             (pulse.pipe_c, last_s - fall),
         ):
+            if not span.any():
+                continue
             self.now_c, over = relax(self.now_c, target, self._slowed_s, span)
             self._over_s += over
             self._max_c = np.maximum(self._max_c, self.now_c)

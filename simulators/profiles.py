@@ -83,9 +83,9 @@ class Rods:
         A dead electrode of odd rank gives no value, one of even rank says 0.
         """
         scale = self.scale
-        centre = self.first_m[rows, None] + self.pitch_m[rows, None] * np.arange(self.gain.shape[1])[None, :]
-        half = self.ring_m[rows, None] / 2
-        low, high = centre - half, centre + half
+        place = np.arange(self.gain.shape[1])[None, :]
+        low = (self.first_m - self.ring_m / 2)[rows, None] + self.pitch_m[rows, None] * place
+        high = low + self.ring_m[rows, None]
         ripple = rng.normal(0.0, 1.0, (3, rows.size)) * view.agitation
         solids = np.maximum(view.solids + 0.003 * ripple[0], 0.0)
         bottom = np.maximum(view.fog_bottom + 0.002 * ripple[1], solids)
@@ -140,8 +140,9 @@ def coverage(low: Floats, high: Floats, solids: Floats, bottom: Floats, surface:
     ``low`` and ``high`` (r, electrodes) are the rings' edges; the three heights (r,) the interfaces [m].
     """
     span = high - low
-    covered = np.empty((5, *span.shape))  # of each ring, below the floor, each interface, the sky
-    covered[0], covered[4] = 0.0, span
-    heights = np.stack([solids, bottom, surface])[:, :, None]
-    np.minimum(np.maximum(heights - low, 0.0), span, out=covered[1:4])
-    return np.asarray((covered[1:] - covered[:-1]) / span, dtype=np.float64)
+    below = np.empty((5, *span.shape))  # part of each ring below the floor, each interface, the sky
+    below[0], below[4] = 0.0, 1.0
+    inside = below[1:4]
+    np.subtract(np.stack([solids, bottom, surface])[:, :, None], low, out=inside)
+    np.minimum(np.maximum(inside, 0.0, out=inside) / span, 1.0, out=inside)
+    return np.asarray(below[1:] - below[:-1], dtype=np.float64)

@@ -86,8 +86,8 @@ class Crew:
             self._level[row] = rng.uniform(*self._habits.levels)
             forgotten = np.isfinite(self._city.faults.sizes(FaultKind.MISSING_MANIFEST, end_s)[row])
             dipped, written = dip(job, rng), rng.random() < self._habits.paper
+            later_s = HOUR_S * float(rng.uniform(0.5, 30.0))
             if written and not forgotten:
-                later_s = HOUR_S * float(rng.uniform(0.5, 30.0))
                 self._manifest(row, job.start_s or job.at_s, end_s + later_s, job.complete, dipped)
 
     def events_until(self, end_s: float) -> list[Line]:

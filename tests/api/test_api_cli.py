@@ -100,6 +100,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Cap
         ({}, "token sign-in --name x --role hauler", 2, "does not use the pages"),
         ({}, "bench ingest --mqtt 4", 2, "--mqtt: '4' is neither 3.1.1 nor 5"),
         ({}, "evaluate --days 0", 2, "--days"),
+        ({}, "simulate", 2, "--out: missing"),
+        ({}, "simulate --out o --scenario claen", 2, "scenario 'claen' is not known; nearest is 'clean'"),
+        ({}, "simulate --out o --scenario fault:foan", 2, "nearest is 'foam'"),
+        ({}, "simulate --out o --scenario none.toml", 2, "none.toml: No such file or directory"),
+        ({"s.toml": "dais = 3"}, "simulate --out o --scenario s.toml", 2, "s.toml:1: dais: unknown key"),
+        ({}, "simulate --out o --publish broker", 2, "--publish: expected HOST:PORT"),
         ({}, "fly", 2, "No such command"),
     ],
 )

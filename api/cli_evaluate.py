@@ -36,6 +36,10 @@ def evaluate(
         typer.Option(help="Draw truth, estimate and events of each interceptor into this folder."),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Seeds to run at once, each in a process of its own.", min=1)] = 1,
+    limit: Annotated[
+        float,
+        typer.Option(help="Let every ordinance's limit be this: 0.1, 0.15, 0.2 or 0.25 of the base depth."),
+    ] = 0.25,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -48,7 +52,7 @@ def evaluate(
         chosen = replace(chosen, days=days)
     if interceptors is not None:
         chosen = replace(chosen, count=interceptors)
-    wanted = work.Wanted(chosen, tuple(seed or [chosen.seed]), keep, plots, jobs)
+    wanted = work.Wanted(chosen, tuple(seed or [chosen.seed]), keep, plots, jobs, limit)
     table = work.evaluate(wanted, config, complain)
     if json:
         answer(work.as_json(wanted, table))

@@ -18,13 +18,19 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from alerts.rules import Version
+from api.core import Rules
 from api.evaluateplots import draw
+from api.serve import load_rules
+from api.settings import load_settings
 from api.work import UseError, replay
 from simulators.heard import read_fleet
 from simulators.recorded import Files, simulate
 from simulators.scenario import Scenario
 from simulators.score import Score
 from simulators.table import Table
+from simulators.truth import LEVELS
+from simulators.truthbook import LIMIT
 
 OUTPUT: Final = "output.jsonl"
 Say = Callable[[str], None]
@@ -32,13 +38,17 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What an evaluation is asked for: one scenario under several seeds, and what to keep of it."""
+    """What an evaluation is asked for: one scenario under several seeds, and what to keep of it.
+
+    ``limit`` is what the ordinances are taken to say, so that passages of lower levels can be judged too.
+    """
 
     scenario: Scenario
     seeds: tuple[int, ...]
     keep: Path | None = None
     plots: Path | None = None
     jobs: int = 1
+    limit: float = LIMIT
 
 
 def evaluate(wanted: Wanted, config: Path | None, say: Say) -> Table:
@@ -47,8 +57,10 @@ def evaluate(wanted: Wanted, config: Path | None, say: Say) -> Table:
     Raises
     ------
     UseError
-        A seed is named twice, or a folder cannot be made.
+        A seed is named twice, the limit is none that truth tells of, or a folder cannot be made.
     """
+    if wanted.limit not in LEVELS:
+        raise UseError(f"--limit: {wanted.limit:g} is none of {', '.join(f'{one:g}' for one in LEVELS)}")
     if len(set(wanted.seeds)) < len(wanted.seeds):
         raise UseError("--seed: each seed counts once; name it once")
     for option, folder in (("--keep", wanted.keep), ("--plots", wanted.plots)):
@@ -69,7 +81,7 @@ def _make(option: str, folder: Path | None) -> None:
 
 def _in(folder: Path, wanted: Wanted, config: Path | None, say: Say) -> Table:
     places = {seed: folder if len(wanted.seeds) == 1 else folder / f"seed-{seed}" for seed in wanted.seeds}
-    score = Score()
+    score = Score(wanted.limit)
     for seed, files in _runs(wanted, places, config, say):
         say(f"seed {seed}: scoring …")
         judged = score.add(
@@ -93,13 +105,32 @@ def _runs(
     if wanted.jobs == 1 or len(scenarios) == 1:
         for seed, scenario in scenarios.items():
             say(f"seed {seed}: {scenario.count} interceptors, {scenario.days} days …")
-            yield seed, _run(scenario, places[seed], config, shown=True)
+            yield seed, _run(scenario, places[seed], config, wanted.limit, shown=True)
         return
     say(f"{len(scenarios)} seeds, {wanted.jobs} at once …")
     with ProcessPoolExecutor(wanted.jobs, mp_context=get_context("spawn"), initializer=_silent) as pool:
-        waiting = {seed: pool.submit(_run, one, places[seed], config) for seed, one in scenarios.items()}
+        waiting = {
+            seed: pool.submit(_run, one, places[seed], config, wanted.limit)
+            for seed, one in scenarios.items()
+        }
         for seed, result in waiting.items():
             yield seed, result.result()
+
+
+def with_limit(rules: Rules, limit: float) -> Rules:
+    """The same rules, but every ordinance's limit of the fraction is ``limit``."""
+
+    def of(version: Version) -> Version:
+        return replace(
+            version,
+            rules={kind: replace(one, fill_limit=limit) for kind, one in version.rules.items()},
+        )
+
+    ordinances = {
+        name: replace(one, versions=tuple(of(version) for version in one.versions))
+        for name, one in rules.ordinances.items()
+    }
+    return replace(rules, ordinances=ordinances)
 
 
 def _silent() -> None:
@@ -107,10 +138,13 @@ def _silent() -> None:
     sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
-def _run(scenario: Scenario, folder: Path, config: Path | None, *, shown: bool = False) -> Files:
+def _run(
+    scenario: Scenario, folder: Path, config: Path | None, limit: float, *, shown: bool = False
+) -> Files:
     with _progress(shown) as progress:
         files = simulate(scenario, folder, progress)
-    replay(files.fleet, str(files.messages), str(files.events), None, str(folder / OUTPUT), config)
+    rules = with_limit(load_rules(load_settings(config)), limit)
+    replay(files.fleet, str(files.messages), str(files.events), None, str(folder / OUTPUT), config, rules)
     return files
 
 
@@ -146,5 +180,6 @@ def as_json(wanted: Wanted, table: Table) -> dict[str, Any]:
         "seeds": list(wanted.seeds),
         "interceptors": wanted.scenario.count,
         "days": wanted.scenario.days,
+        "limit": wanted.limit,
         "rows": table.as_json(),
     }

@@ -16,9 +16,9 @@ from typing import Any, Final
 from markupsafe import escape
 
 from simulators.score import Judged
-from simulators.score_levels import HALF_WIDTH, LIMIT
+from simulators.score_levels import HALF_WIDTH
 from simulators.truth import seconds
-from simulators.truthbook import DAY_S, Record, slot
+from simulators.truthbook import DAY_S, Book, Record, slot
 
 Line = dict[str, Any]
 WIDTH: Final = 1200
@@ -69,27 +69,29 @@ def draw(judged: Judged, output: Iterable[Line], folder: Path, prefix: str = "")
         if line.get("interceptor") in judged.book.records:
             lines[line["interceptor"]][line["type"]].append(line)
     for name, record in judged.book.records.items():
-        text = picture(record, lines[name], judged.book.first_s, judged.book.last_s)
+        text = picture(judged.book, record, lines[name])
         (folder / f"{prefix}{name}.svg").write_text(text, encoding="utf-8")
     return len(judged.book.records)
 
 
-def picture(record: Record, lines: dict[str, list[Line]], first_s: float, last_s: float) -> str:
+def picture(book: Book, record: Record, lines: dict[str, list[Line]]) -> str:
     """The SVG of one interceptor: ``lines`` are its output by type."""
     told = [(seconds(line["at"]), *_told(line, record.compartment)) for line in lines.get("assessment", ())]
     true = [(at_s, record.depths[slot(at_s)].fraction) for at_s in record.midnights_s]
     highest = max((one[1] for one in (*true, *told) if one[1] is not None), default=0.0)
-    frame = _Frame(first_s, last_s, max(LEAST_TOP, 1.1 * highest))
+    frame = _Frame(book.first_s, book.last_s, max(LEAST_TOP, 1.1 * highest))
     seen = sorted(seconds(line["pumped_at"]) for line in lines.get("pump_out", ()))
     lanes = list(_lanes(record, lines, frame))
-    kinds = sorted({one.kind for one in record.troubles if one.start_s < last_s and one.end_s > first_s})
+    kinds = sorted(
+        {one.kind for one in record.troubles if one.start_s < book.last_s and one.end_s > book.first_s}
+    )
     height = TOP + HEIGHT + 30 + LANE * len(lanes) + 14
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
         f'height="{height}"><style>{STYLE}</style><rect width="100%" height="100%" fill="#fff"/>',
         f'<text class="title" x="{LEFT}" y="20">{escape(record.interceptor)} · {escape(record.principle)}</text>',
         *_faults(record, frame, kinds, height),
-        *_axes(frame),
+        *_axes(frame, book.limit),
         *_band(told, seen, frame),
         *(_path("truth", piece, frame) for piece in _pieces(true, record.starts_s)),
         *(_path("estimate", piece, frame) for piece in _pieces([one[:2] for one in told], seen)),
@@ -150,7 +152,7 @@ def _band(
         yield f'<polygon class="band" points="{text}"/>'
 
 
-def _axes(frame: _Frame) -> Iterator[str]:
+def _axes(frame: _Frame, limit: float) -> Iterator[str]:
     step = 0.05 if frame.top <= 0.5 else 0.1
     for count in range(int(frame.top / step + 1e-9) + 1):
         y = frame.y(count * step)
@@ -162,7 +164,7 @@ def _axes(frame: _Frame) -> Iterator[str]:
         yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{bottom}"/>'
         yield f'<text class="middle" x="{x:.1f}" y="{bottom + 18}">{text}</text>'
     yield f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{bottom}" y2="{bottom}"/>'
-    y = frame.y(LIMIT)
+    y = frame.y(limit)
     yield f'<line class="limit" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
 
 

@@ -107,16 +107,22 @@ def import_fleet(file: Path, config: Path | None) -> str:
 
 
 def replay(
-    fleet: Path, messages: str, events: str | None, until: str | None, out: str, config: Path | None
+    fleet: Path,
+    messages: str,
+    events: str | None,
+    until: str | None,
+    out: str,
+    config: Path | None,
+    rules: Rules | None = None,
 ) -> Totals:
-    """Replay a recorded stream; returns the counts of the summary line."""
+    """Replay a recorded stream by the configured rules, or ``rules``; returns the counts of the summary."""
     if messages == "-" and events == "-":
         raise UseError("--messages and --events cannot both be standard input")
     try:
         until_us = None if until is None else parse_instant(until)
     except ValueError as error:
         raise UseError(f"--until: {error}") from None
-    rules = load_rules(load_settings(config))
+    rules = rules or load_rules(load_settings(config))
     with tempfile.TemporaryDirectory(prefix="quarterline-replay-") as folder:
         store = open_store(Path(folder), durable=False)
         try:

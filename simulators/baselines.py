@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from simulators.heard import Heard
-from simulators.score_levels import HORIZON_S, LIMIT, QUANTILES
+from simulators.score_levels import HORIZON_S, QUANTILES
 from simulators.truth import Line, iso
 from simulators.truthbook import DAY_S, Book, Record, slot
 
@@ -110,7 +110,7 @@ def line_forecasts(book: Book, heard: Mapping[str, Heard]) -> Iterator[Line]:
             if not np.isfinite(fog + solids):
                 continue
             slope = _slope(filled[max(begin, place - WINDOW_DAYS + 1) : place + 1], slope)
-            when_s = _straight((fog + solids) / base_mm, slope)
+            when_s = _straight(book.limit - (fog + solids) / base_mm, slope)
             ahead_s = None if when_s is None else {each: when_s for each, _ in QUANTILES}
             yield _line(record, at_s, fog, solids, base_mm, ahead_s)
 
@@ -130,11 +130,11 @@ def _slope(filled: Floats, before: float) -> float:
     return found if found > 0.0 else before
 
 
-def _straight(filled: float, slope: float) -> float | None:
-    """Time to the limit [s]; 0 where it is passed, None where no line has risen yet."""
-    if filled >= LIMIT:
+def _straight(left: float, slope: float) -> float | None:
+    """Time to the limit [s] that is ``left`` above; 0 where it is passed, None where no line has risen yet."""
+    if left <= 0.0:
         return 0.0
-    return (LIMIT - filled) / slope * DAY_S if slope > 0.0 else None
+    return left / slope * DAY_S if slope > 0.0 else None
 
 
 # ---- the oracle --------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def oracle_forecasts(book: Book, heard: Mapping[str, Heard]) -> Iterator[Line]:
         for place, at_s in enumerate(days.midnight_s.tolist()):
             if not np.isfinite(depth[place]):
                 continue
-            left_mm = LIMIT * base_mm - float(depth[place])
+            left_mm = book.limit * base_mm - float(depth[place])
             ahead_s = _passage(left_mm, float(ahead[place]), float(variance[place]), unrest)
             line = _line(record, at_s, float(fog.depth[place]), float(solids.depth[place]), base_mm, ahead_s)
             yield line | {"fraction_sd": float(np.sqrt(variance[place])) / base_mm}

@@ -18,7 +18,7 @@ from simulators.score_levels import Losses, score_gain, score_levels
 from simulators.table import Table, make_table
 from simulators.tally import Tally
 from simulators.truth import Line
-from simulators.truthbook import Book, read_truth
+from simulators.truthbook import LIMIT, Book, read_truth
 
 OUTCOMES: Final = ("stored", "duplicate", "quarantined", "retained", "heartbeat")
 ROD: Final = "rod"
@@ -34,10 +34,14 @@ class Judged:
 
 
 class Score:
-    """Gathers the scores of one scenario after another."""
+    """Gathers the scores of one scenario after another, all held against the same ``limit``.
 
-    def __init__(self) -> None:
+    ``limit`` is one of :data:`simulators.truth.LEVELS`: truth tells of no other passages.
+    """
+
+    def __init__(self, limit: float = LIMIT) -> None:
         self._tally = Tally()
+        self._limit = limit
         self._runs = 0
 
     def add(
@@ -63,7 +67,7 @@ class Score:
         KeyError, ValueError
             A line lacks a key of the contract, or holds no time where one must be.
         """
-        book = read_truth(truth)
+        book = read_truth(truth, self._limit)
         heard = listen(fleet, messages) if fleet is not None else {}
         _tell_rods_apart(book, heard)
         self._runs += 1
@@ -80,14 +84,14 @@ class Score:
         return Judged(book, heard)
 
     def _levels(self, book: Book, heard: Mapping[str, Heard], assessments: list[Line]) -> None:
-        records, tally = book.records, self._tally
-        ours = score_levels(records, assessments, tally)
+        tally = self._tally
+        ours = score_levels(book, assessments, tally)
         if not heard:
             return
-        line: Losses = score_levels(records, line_forecasts(book, heard), tally, "@line")
-        oracle: Losses = score_levels(records, oracle_forecasts(book, heard), tally, "@oracle")
-        score_gain(records, ours, line, tally)
-        score_gain(records, oracle, line, tally, "@oracle")
+        line: Losses = score_levels(book, line_forecasts(book, heard), tally, "@line")
+        oracle: Losses = score_levels(book, oracle_forecasts(book, heard), tally, "@oracle")
+        score_gain(book.records, ours, line, tally)
+        score_gain(book.records, oracle, line, tally, "@oracle")
 
     def table(self) -> Table:
         """Everything gathered so far, summed up."""

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Final
 
 from simulators.heard import Heard
-from simulators.score_levels import LIMIT
 from simulators.tally import Tally
 from simulators.truth import Line, seconds
 from simulators.truthbook import DAY_S, YEAR_S, Book, Hot, Record, Service
@@ -20,7 +19,7 @@ VISIBLE_FALL_MM: Final = 25.0
 JUDGED_AFTER_S: Final = DAY_S  # nobody is held to what happened in the last day
 HOT_PLAIN_C: Final = (146.0 - 32.0) / 1.8  # clear of a probe's guard band
 HOT_TOLERANCE: Final = 2.0  # intervals between messages
-WELL_BELOW: Final = 0.23
+WELL_BELOW: Final = 0.02  # 23 % where the limit is 25 %
 SLACK: Final = 0.01  # a fraction that hovers at the limit after its passage is no false alarm
 SKIM: Final = "skim"
 
@@ -186,21 +185,21 @@ def _same_hot(line: Line, hot: Hot, interval_s: float) -> bool:
 
 
 def _over_limit(place: _Place, book: Book, fired: list[float]) -> None:
-    record = place.record
+    record, limit = place.record, book.limit
     for at_s in fired:
-        if not _truly_over(record, at_s):
+        if not _truly_over(record, at_s, limit):
             faults, fraction = record.troubled(at_s, at_s), record.fraction_at(at_s)
             place.add("over_false", faults, 1.0, 0.0)
-            if fraction is None or fraction < WELL_BELOW:
+            if fraction is None or fraction < limit - WELL_BELOW:
                 place.add("over_false_far", faults, 1.0, 0.0)
-    for when in record.crossings.get(LIMIT, []):
+    for when in record.crossings.get(limit, []):
         until = min(record.next_service(when), book.last_s)
         begin = record.last_service(when)
         first = next((at_s for at_s in fired if begin < at_s < until), None)
         faults = record.troubled(when - DAY_S, until if first is None else max(first, when))
         if first is None:  # a lower bound: it had not fired when the truck came, or the stream ended
             reached = record.highest(when, until)
-            place.add("over_excess", faults, 100.0 * ((reached or LIMIT) - LIMIT), 0.0)
+            place.add("over_excess", faults, 100.0 * ((reached or limit) - limit), 0.0)
             place.add("over_delay", faults, (until - when) / DAY_S, 0.0)
             if until - when >= JUDGED_AFTER_S:
                 place.add("over_recall", faults, 0.0)
@@ -209,12 +208,12 @@ def _over_limit(place: _Place, book: Book, fired: list[float]) -> None:
         place.add("over_recall", faults, 1.0)
         place.add("over_delay", faults, (first - when) / DAY_S)
         if fraction is not None:
-            place.add("over_excess", faults, 100.0 * (fraction - LIMIT))
+            place.add("over_excess", faults, 100.0 * (fraction - limit))
 
 
-def _truly_over(record: Record, at_s: float) -> bool:
+def _truly_over(record: Record, at_s: float, limit: float) -> bool:
     """Whether this cycle had passed the limit by then and not fallen back, or began above it unseen."""
     fraction, begin = record.fraction_at(at_s), record.last_service(at_s)
-    if any(begin < when <= at_s for when in record.crossings.get(LIMIT, [])):
-        return fraction is None or fraction > LIMIT - SLACK or math.isclose(fraction, LIMIT - SLACK)
-    return fraction is not None and fraction > LIMIT
+    if any(begin < when <= at_s for when in record.crossings.get(limit, [])):
+        return fraction is None or fraction > limit - SLACK or math.isclose(fraction, limit - SLACK)
+    return fraction is not None and fraction > limit

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from simulators.tally import Tally
 from simulators.truth import LEVELS, Line, seconds
-from simulators.truthbook import DAY_S, Record, slot
+from simulators.truthbook import DAY_S, Book, Record, slot
 
-LIMIT: Final = 0.25
 HALF_WIDTH: Final = 1.645  # standard deviations of a 90% interval
 FAR: Final = 3.0
 HORIZON_S: Final = 183 * DAY_S  # a quantile further ahead is null: "not expected within six months"
@@ -40,9 +39,7 @@ class Losses:
     by_cycle: Mapping[Cycle, Mapping[float, float]]
 
 
-def score_levels(
-    records: Mapping[str, Record], assessments: Iterable[Line], tally: Tally, source: str = ""
-) -> Losses:
+def score_levels(book: Book, assessments: Iterable[Line], tally: Tally, source: str = "") -> Losses:
     """Score assessments, or a baseline's in the same form (``source`` such as ``@line``).
 
     Raises
@@ -53,16 +50,16 @@ def score_levels(
     passages: dict[Cycle, _Forecasts] = defaultdict(_Forecasts)
     losses: dict[Cycle, dict[float, float]] = defaultdict(dict)
     for line in assessments:
-        record, at_s = records[line["interceptor"]], seconds(line["at"])
+        record, at_s = book.records[line["interceptor"]], seconds(line["at"])
         told = _monitored(line, record.compartment)
         _depths(record, at_s, told, tally, source)
         _level_passages(record, at_s, told, passages)
-        when = record.crossing_ahead(at_s, LIMIT)
+        when = record.crossing_ahead(at_s, book.limit)
         if when is not None:
             loss = _crossing(passages[record.interceptor, 0.0, when], at_s, when, line.get("crossing"))
             if loss is not None:
                 losses[record.interceptor, 0.0, when][at_s] = loss
-    _enter_passages(records, passages, tally, source)
+    _enter_passages(book.records, passages, tally, source)
     return Losses(losses)
 
 

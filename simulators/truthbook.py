@@ -9,6 +9,7 @@ from typing import Final
 
 from simulators.truth import Line, seconds
 
+LIMIT: Final = 0.25  # of both ordinances
 GRID_S: Final = 900.0  # truth and assessments are matched to this
 DAY_S: Final = 86400.0
 YEAR_S: Final = 365.25 * DAY_S
@@ -134,11 +135,15 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The truth of all interceptors, and from when to when they were watched [s since the epoch]."""
+    """The truth of all interceptors, and from when to when they were watched [s since the epoch].
+
+    ``limit`` is the fraction that the service was to forecast the passage of, and to warn above.
+    """
 
     records: dict[str, Record]
     first_s: float
     last_s: float
+    limit: float = LIMIT
 
     @property
     def span_s(self) -> float:
@@ -156,8 +161,8 @@ def slot(at_s: float) -> int:
     return round(at_s / GRID_S)
 
 
-def read_truth(lines: Iterable[Line]) -> Book:
-    """Put the lines of a truth file in order.
+def read_truth(lines: Iterable[Line], limit: float = LIMIT) -> Book:
+    """Put the lines of a truth file in order, for a service that holds them against ``limit``.
 
     Raises
     ------
@@ -176,7 +181,7 @@ def read_truth(lines: Iterable[Line]) -> Book:
         _enter(record, line, at_s)
     for record in records.values():
         record.settle()
-    return Book(records, first_s, last_s)
+    return Book(records, first_s, last_s, limit)
 
 
 def _enter(record: Record, line: Line, at_s: float) -> None:

@@ -14,7 +14,11 @@ import pytest
 import structlog
 from judged import DAY, T0
 
+from alerts.ordinance import load_ordinances
+from alerts.policy import Policy
 from api.cli import main
+from api.core import Rules
+from api.evaluate import with_limit
 from api.evaluateplots import picture
 from simulators.truthbook import read_truth
 
@@ -75,6 +79,13 @@ def test_a_scenario_file_brings_its_own_length_and_seed(run: Run, tmp_path: Path
     assert out.splitlines()[-1].endswith("targets met")
 
 
+def test_a_lower_limit_is_what_every_ordinance_says() -> None:
+    rules = with_limit(Rules(load_ordinances(), {}, Policy()), 0.15)
+    for ordinance in rules.ordinances.values():
+        for version in ordinance.versions:
+            assert {one.fill_limit for one in version.rules.values()} == {0.15}
+
+
 @pytest.mark.slow
 def test_several_processes_give_the_same_table(run: Run) -> None:
     words = ["--seed", "3", "--seed", "4", "--days", "3", "--interceptors", "2"]
@@ -88,6 +99,7 @@ def test_several_processes_give_the_same_table(run: Run) -> None:
         ("--scenario none.toml", "none.toml: No such file or directory"),
         ("--seed 1 --seed 1", "--seed: each seed counts once; name it once"),
         ("--seed -1", "--seed"),
+        ("--limit 0.3", "--limit: 0.3 is none of 0.1, 0.15, 0.2, 0.25"),
         ("--days 1 --plots file", "--plots: file: File exists; give a folder that can be written"),
         ("--days 1 --keep file/under", "--keep: file/under: Not a directory"),
     ],
@@ -109,7 +121,7 @@ def test_a_picture_shows_truth_estimate_events_and_faults() -> None:
     lines["alert"].append(
         judged.alarm(T0 + 12.4 * DAY) | {"id": lines["alert"][0]["id"], "state": "resolved"}
     )
-    text = picture(book.records["a"], lines, book.first_s, book.last_s)
+    text = picture(book, book.records["a"], lines)
     root = ElementTree.fromstring(text)
     found: dict[str, list[ElementTree.Element]] = {}
     for item in root.iter():
@@ -135,5 +147,5 @@ def test_a_picture_shows_truth_estimate_events_and_faults() -> None:
 def test_a_picture_of_names_that_would_be_markup() -> None:
     truth = [line | {"interceptor": "<b>&"} for line in judged.one_rod()]
     book = read_truth(truth)
-    root = ElementTree.fromstring(picture(book.records["<b>&"], {}, book.first_s, book.last_s))
+    root = ElementTree.fromstring(picture(book, book.records["<b>&"], {}))
     assert "<b>& · rod" in [item.text for item in root.iter(f"{SVG}text")]

@@ -232,6 +232,21 @@ def test_the_passage_of_lower_levels_is_judged_from_depth_and_rate() -> None:
     assert score(truth, told).value("passage_coverage_90_at_25") == 0.0
 
 
+def test_another_limit_is_judged_by_its_own_passages() -> None:
+    truth = [*judged.one_rod(), judged.crossing(21.5, 0.10)]
+    told = [line for line in perfect(truth) if line["type"] != "alert"]
+    for line in told:
+        if line["type"] == "assessment":
+            line["crossing"] = judged.quantiles(T0 + 21.5 * DAY)
+    gathered = Score(limit=0.10)
+    gathered.add(truth, [*told, alarm(T0 + 22.5 * DAY), alarm(T0 + 21 * DAY)])
+    table = gathered.table()
+    assert (table.value("crossing_coverage_90"), table.row("crossing_coverage_90").count) == (1.0, 1)
+    assert table.value("over_limit_excess_median") == pytest.approx(-0.5)  # the first alarm: at 9.5 %
+    assert table.row("over_limit_false").count == 1
+    assert table.row("over_limit_false_below_23").count == 0
+
+
 def test_unknown_depths_are_counted_as_unknown(truth: list[Line]) -> None:
     nulls = {"fog_mm": None, "solids_mm": None, "fraction": None, "fraction_sd": None, "crossing": None}
     output = [{**line, **nulls} for line in perfect(truth) if line["type"] == "assessment"]

@@ -22,7 +22,7 @@ from simulators.trouble import OF_DEVICES, outdoors_c
 START_S = 1_788_246_000.0  # 2026-09-01 07:00 UTC
 COUNT, STRUCK = 4, 2
 DAY_S = 86400.0
-STEPS = 200
+STEPS = 130
 Body = dict[str, Any]
 Told = dict[str, list[Body]]  # messages by topic
 
@@ -86,7 +86,7 @@ def test_a_fault_acts_from_its_start_until_its_end(kind: FaultKind) -> None:
     plain, struck = pair(Principle.OPTICAL, fault(kind, 0.1, first=50, last=120))
     differs = [before != after for before, after in zip(plain, struck, strict=True)]
     assert differs[:50] == [False] * 50
-    assert differs[120:] == [False] * 80
+    assert differs[120:] == [False] * (STEPS - 120)
     assert sum(differs[50:120]) > 15
 
 
@@ -143,7 +143,7 @@ def test_a_slipped_mount_shifts_all_heights_alike(principle: Principle, shifts: 
     ],
 )
 def test_drift_goes_on_by_its_size_a_month(principle: Principle, field: str, shift: float) -> None:
-    """60 mm in 30 days, after 14 days and on through the 2.08 days watched: 30 mm in their middle."""
+    """60 mm in 30 days; the middle of what is watched is its 15th day: 30 mm."""
     told = pair(principle, fault(FaultKind.DRIFT, 0.06, age_days=15.0 - STEPS / 192))
     plain, struck = ([body for body in side if body[field] is not None] for side in told)
     moved = change((plain, struck), field)
@@ -197,7 +197,7 @@ def test_a_false_echo_gives_one_wrong_distance_now_and_then() -> None:
     assert set(wrong) == {450.0}
     assert len(wrong) / STEPS == pytest.approx(0.3, abs=0.1)
     sonar = pair(Principle.ECHO, fault(FaultKind.FALSE_ECHO, 0.2))[1]
-    assert sum(body["echo_solids_us"] == pytest.approx(2e5 * 2 / 1502.2, abs=0.2) for body in sonar) > 40
+    assert sum(body["echo_solids_us"] == pytest.approx(2e5 * 2 / 1502.2, abs=0.2) for body in sonar) > 20
 
 
 def test_dead_electrodes_say_nothing_or_zero() -> None:
@@ -274,7 +274,7 @@ def test_a_reset_clock_starts_again_and_counts_from_the_first() -> None:
     assert same_but((plain, struck), "time", "seq")
     assert struck[40]["time"].startswith("1970-01-02T00:")
     assert struck[44]["time"].startswith("1970-01-02T01:")
-    assert [body["seq"] for body in struck[40:]] == list(range(1, 161))
+    assert [body["seq"] for body in struck[40:]] == list(range(1, STEPS - 39))
     assert [body["time"] for body in struck[90:]] == [body["time"] for body in plain[90:]]
 
 

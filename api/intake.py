@@ -215,7 +215,6 @@ class Intake:
             self._behind = False
             self._note_drained(spool)
             if kept is not None:
-                spool.pass_over(kept.last)
                 return kept
         return self._number(self._source.next(timeout_s))
 

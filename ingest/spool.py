@@ -220,12 +220,8 @@ class Spool:
         self._given = number + len(run) - 1
         return Run(number, tuple(run))
 
-    def pass_over(self, upto: int) -> None:
-        """Messages up to this number were given out from memory."""
-        self._given = max(self._given, upto)
-
     def discard(self, upto: int) -> None:
-        """Everything up to this number is committed: delete the segments that hold nothing else."""
+        """Everything up to this number is committed: never give it out, delete the segments that hold nothing else."""
         with self._lock:
             self._given = max(self._given, upto)
             self._committed = max(self._committed, upto)

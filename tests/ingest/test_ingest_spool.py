@@ -145,10 +145,10 @@ def test_numbers_go_on_where_the_store_or_the_spool_is_further(tmp_path: Path) -
     assert Spool(tmp_path / "some", 1 << 20, taken=0).last == 9
 
 
-def test_what_was_given_from_memory_is_not_given_again(tmp_path: Path) -> None:
+def test_what_was_committed_otherwise_is_not_given_out(tmp_path: Path) -> None:
     spool = Spool(tmp_path, 1 << 20)
     spool.append(1, some(1, 3))
-    spool.pass_over(2)
+    spool.discard(2)
     spool.append(4, some(4, 1))
     assert drain(spool) == [(3, message(3)), (4, message(4))]
 

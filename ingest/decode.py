@@ -15,6 +15,7 @@ from ingest.native import Element, Table
 from ingest.pace import Limits, Pace
 from ingest.profile import NATIVE, DeviceProfile
 from ingest.refused import Refused, shown
+from ingest.spoolfile import DAMAGED
 from ingest.window import NearMisses, Window
 from store.records import IngestWindow, Item, Sensor
 
@@ -200,6 +201,8 @@ def _status(device: _Device, message: RawMessage, window: Window) -> None:
 
 def _stranger(route: _Route, message: RawMessage, window: Window, most: int) -> None:
     """A topic of nobody: kept whole, an array by its elements, so that nothing is cut off."""
+    if message.topic == DAMAGED:
+        raise Refused("spool_damaged", "a record of the disk spool failed its checksum; these are its bytes")
     if not route.kind:
         raise Refused("topic", f"{shown(message.topic)}: a topic nobody here reads; expected {_TOPICS}")
     refused = _unknown(route.name)

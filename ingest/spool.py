@@ -21,14 +21,12 @@ from typing import Final
 import structlog
 
 from ingest.message import RawMessage
-from ingest.spoolfile import Record, encode, records
+from ingest.spoolfile import DAMAGED, Record, encode, records
 
-__all__ = ["DAMAGED", "Run", "Spool", "SpoolError", "SpoolFull", "SpoolStatus"]
+__all__ = ["Run", "Spool", "SpoolError", "SpoolFull", "SpoolStatus"]
 
 _log = structlog.get_logger("quarterline.spool")
 
-#: Topic under which a damaged record goes on to quarantine; no subscription reaches it.
-DAMAGED: Final = "quarterline/spool/damaged"
 _SUFFIX: Final = ".spool"
 _SEGMENT_BYTES: Final = 8 * 1024 * 1024
 _SEGMENTS: Final = 8  # at the least: room comes back by the segment

@@ -21,8 +21,10 @@ import msgspec
 
 from ingest.message import RawMessage
 
-__all__ = ["HEAD_BYTES", "Damage", "Record", "encode", "records"]
+__all__ = ["DAMAGED", "HEAD_BYTES", "Damage", "Record", "encode", "records"]
 
+#: Topic under which a damaged record goes on to quarantine; no subscription reaches it.
+DAMAGED: Final = "quarterline/spool/damaged"
 _MARK: Final = b"\xabQS1"
 _HEAD: Final = struct.Struct("<4sIQqII")
 _CHECKED: Final = struct.Struct("<4sIQqI")  # the head up to its own checksum

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.message import RawMessage
-from ingest.spool import DAMAGED, Spool, SpoolError, SpoolFull
-from ingest.spoolfile import HEAD_BYTES, Damage, Record, encode, records
+from ingest.spool import Spool, SpoolError, SpoolFull
+from ingest.spoolfile import DAMAGED, HEAD_BYTES, Damage, Record, encode, records
 
 messages = st.builds(
     RawMessage,

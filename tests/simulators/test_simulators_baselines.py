@@ -166,6 +166,18 @@ def test_the_oracles_deviation_is_that_of_its_error(fleet: dict[str, Gauge]) -> 
     assert np.sqrt(np.mean(np.square(off))) < 0.02  # a reading alone, two layers of 20 mm each: 0.028
 
 
+def test_a_baseline_knows_only_what_had_come_by_then(fleet: dict[str, Gauge]) -> None:
+    truth = judged.one_rod()
+    messages = [
+        message(T0 + 2.2 * DAY, fog_depth_mm=60, solids_depth_mm=60),
+        message(T0 + 2.6 * DAY, T0 + 3.5 * DAY, fog_depth_mm=90, solids_depth_mm=90),  # a late batch
+    ]
+    book = read_truth(truth)
+    found = {line["at"]: line["fog_mm"] for line in line_forecasts(book, listen(fleet, messages))}
+    assert iso(T0 + 2 * DAY) not in found
+    assert found[iso(T0 + 3 * DAY)] == pytest.approx(60.0)
+
+
 def test_a_device_that_sees_no_layer_has_no_baseline(fleet: dict[str, Gauge]) -> None:
     truth = judged.one_rod()
     messages = [message(T0 + hour * HOUR, pressure_pa=9000, tank_c=20) for hour in range(700)]

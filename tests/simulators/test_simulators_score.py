@@ -287,6 +287,13 @@ def test_faults_are_told_apart(truth: list[Line]) -> None:
     assert "Under faults" in table.as_text()
 
 
+def test_several_sensors_in_one_interceptor_are_a_principle_of_their_own(truth: list[Line]) -> None:
+    truth.insert(1, {**truth[0], "sensor": "s2", "principle": "echo", "tau_s": None})
+    table = score(truth, perfect(truth))
+    assert table.principles == ("echo+rod",)
+    assert table.value("hot_recall", "echo+rod") == 1.0  # one of them has a probe
+
+
 def test_a_skim_may_be_told_as_a_partial_pump_out_and_never_as_complete(truth: list[Line]) -> None:
     truth.append(fault("skim", 4.4, 4.5))
     for complete, precision in ((False, 1.0), (True, 2 / 3)):

@@ -15,6 +15,7 @@ import structlog
 
 from api.commands import Commands
 from api.engine import Engine
+from api.metrics import LOSSES
 from api.recording import instant_text
 from api.settings import Mqtt
 from ingest.session import Notice, Remembered, Session
@@ -23,7 +24,6 @@ from store.ports import Store, StoreError
 _log = structlog.get_logger("quarterline.mqtt")
 
 META: Final = "mqtt_session"
-LOSSES: Final = "possible_losses"
 _LOOK_S: Final = 0.25
 _FLEET_S: Final = 60.0  # between two looks at the fleet's intervals
 _STALL_LEAST_S: Final = 300.0

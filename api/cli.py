@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from api import cli_data, cli_evaluate, cli_sensor, cli_simulate
+from api import cli_data, cli_evaluate, cli_quarantine, cli_sensor, cli_simulate
 from api.faults import USER_FAULTS, in_a_sentence, wrong_use
 from api.logs import set_up_logs
 from api.terminal import ConfigOption, JsonOption, answer, complain, fail, say
@@ -30,6 +30,7 @@ app.add_typer(token_app, name="token")
 app.add_typer(bench_app, name="bench")
 app.add_typer(ordinance_app, name="ordinance")
 app.add_typer(cli_sensor.sensor_app, name="sensor")
+app.add_typer(cli_quarantine.quarantine_app, name="quarantine")
 app.command("broker-config")(cli_sensor.broker_config)
 
 

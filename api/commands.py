@@ -12,6 +12,7 @@ from alerts.orders import answer
 from api.core import Core
 from api.fleet_file import frequency_check
 from api.recording import Event, parse_instant
+from api.retry import Tried, try_inside
 from api.service import CommandError, Fleet, IngestResult, ItemTaken
 from api.taken import items_of
 from ingest.explain import sensor_of
@@ -24,6 +25,7 @@ from store.records import (
     Json,
     Manifest,
     Order,
+    Quarantined,
 )
 
 
@@ -107,6 +109,10 @@ class Commands:
         )
         self._core.registry_changed()
         return changed
+
+    def retry(self, items: Sequence[Quarantined]) -> list[Tried]:
+        """Try quarantined items again, as of when they were received."""
+        return try_inside(self._core, items, self.now_us)
 
     def note(self, kind: str, body: Json) -> None:
         """Write down something about the service itself: a line of the journal that no replay has."""

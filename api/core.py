@@ -123,12 +123,20 @@ class Core:
 
     def take(self, messages: Sequence[RawMessage], last: int | None = None) -> CommitResult:
         """Decode and commit messages of one span between instants, in one transaction; ``last`` is kept with them."""
-        window, taken = self._decoder.decode(messages), self._decoder.taken
+        window = self._decoder.decode(messages)
+        before = self._pace.keep(self._decoder.taken)
+        try:
+            return self._commit(window, last)
+        except BaseException:
+            self._pace.put_back(before)
+            raise
+
+    def _commit(self, window: IngestWindow, last: int | None) -> CommitResult:
         with self.desk.transaction():
             result = self.store.history.commit(window)
             for one in sorted(result.quarantined, key=lambda q: q.received_us):
-                owner = self._owner.get(one.sensor) if one.sensor is not None else None
-                self.desk.journal(one.received_us, "quarantine", owner, quarantine_line(one))
+                line = quarantine_line(one)
+                self.desk.journal(one.received_us, "quarantine", self.owner_of(one.sensor), line)
             if result.quarantined:
                 self.store.history.trim_quarantine(
                     most=self.rules.quarantine_keep,
@@ -137,11 +145,11 @@ class Core:
                 )
             if last is not None:
                 self.store.ledger.set_meta(TAKEN, str(last))
-            self.desk.after_commit(lambda: self._pace.keep(taken))
-            self.desk.after_commit(lambda: self._heard(result, window))
+            self.desk.after_commit(lambda: self.heard(result, window))
         return result
 
-    def _heard(self, result: CommitResult, window: IngestWindow) -> None:
+    def heard(self, result: CommitResult, window: IngestWindow) -> None:
+        """What was committed is to be decided on: after the commit."""
         self._new.update({(r.sensor, r.time_us): r for r in result.stored})
         for sensor, at_us in window.contacts:
             self._contacts[sensor] = max(at_us, self._contacts.get(sensor, 0))
@@ -197,6 +205,10 @@ class Core:
         """Write what a decision says: alerts, orders, proposals, outbox."""
         self._apply(decision, now_us)
 
+    def owner_of(self, sensor: str | None) -> str | None:
+        """The interceptor that a sensor hangs in, None where it is not in the fleet."""
+        return None if sensor is None else self._owner.get(sensor)
+
     def registry_changed(self) -> None:
         """Read the registry anew where it (or the history, by an import) changed, and fold again."""
         version = self._stored_version()
@@ -205,6 +217,7 @@ class Core:
         self._read_registry()
         self._version = version
         self._estimates.rebuild(received_before_us=self._last_us)
+        self._look_for_new()  # an import's readings may be newer than the last instant
         self._touched.update(self.interceptors)
 
     # ---- an instant ----------------------------------------------------------------------------------
@@ -318,6 +331,9 @@ class Core:
         first_us = int(self.store.ledger.get_meta(FIRST_INSTANT) or kept)
         if self._last_us // SWEEP_US > first_us // SWEEP_US:  # everybody has been looked at once
             self._looked_us = dict.fromkeys(self.interceptors, self._last_us)
+        self._look_for_new()
+
+    def _look_for_new(self) -> None:
         for chunk in self.store.history.scan(received_since_us=self._last_us, received_before_us=2**62):
             self._new.update({(r.sensor, r.time_us): r for r in chunk})
 

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from api.intake import Flow
+from ingest.told import SessionStatus
 from store.records import Totals
 
+LOSSES = "possible_losses"  # where the ledger counts them
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def exposition(totals: Totals, pending: int, parts: Mapping[str, tuple[bool, str]], flow: Flow) -> str:
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What may have been lost, or was given up, over all time."""
+
+    possible: int = 0  # times that the broker had forgotten the session
+    quarantine_dropped: int = 0
+
+
+def exposition(
+    totals: Totals,
+    pending: int,
+    parts: Mapping[str, tuple[bool, str]],
+    flow: Flow,
+    session: SessionStatus | None = None,
+    losses: Losses | None = None,
+) -> str:
     """The page. ``quarterline_items_received_total`` = the outcomes' sum + ``quarterline_items_pending``."""
-    return "\n".join([*_lines(totals, pending, parts), *_flow(flow), ""])
+    lines = [*_lines(totals, pending, parts), *_flow(flow), *_losses(losses or Losses())]
+    if session is not None:
+        lines += _session(session)
+    return "\n".join([*lines, ""])
 
 
 def _lines(totals: Totals, pending: int, parts: Mapping[str, tuple[bool, str]]) -> Iterator[str]:
@@ -51,6 +72,32 @@ def _flow(flow: Flow) -> Iterator[str]:
         "quarterline_spool_oldest_age_seconds",
         "Age of the oldest message in the disk spool.",
         flow.spool_age_s,
+    )
+
+
+def _losses(losses: Losses) -> Iterator[str]:
+    name = "quarterline_possible_losses_total"
+    yield from _head(name, "counter", "Times that the broker had forgotten the session and what it held.")
+    yield f"{name} {losses.possible}"
+    name = "quarterline_quarantine_dropped_total"
+    yield from _head(name, "counter", "Quarantined items dropped for want of room.")
+    yield f"{name} {losses.quarantine_dropped}"
+
+
+def _session(session: SessionStatus) -> Iterator[str]:
+    name = "quarterline_mqtt_connections_total"
+    yield from _head(name, "counter", "Connections that the broker welcomed since the service started.")
+    yield f"{name} {session.connections}"
+    yield from _gauge("quarterline_mqtt_connected", "1 while messages can come in.", int(session.connected))
+    yield from _gauge(
+        "quarterline_mqtt_stalled",
+        "1 while connected and nothing has come for too long.",
+        int(session.stalled),
+    )
+    yield from _gauge(
+        "quarterline_mqtt_client_id_in_use",
+        "1 while another client seems to use mqtt.client_id.",
+        int(session.contested),
     )
 
 

@@ -81,6 +81,9 @@ ACCESS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", f"{_API}/ordinances"): STAFF,
     ("GET", f"{_API}/ordinances/{{id}}"): STAFF,
     ("GET", f"{_API}/quarantine"): STAFF,
+    ("GET", f"{_API}/quarantine/export"): STAFF,
+    ("POST", f"{_API}/quarantine/retry"): DECIDE,
+    ("GET", f"{_API}/gaps"): STAFF,
     ("GET", f"{_API}/events"): STAFF,
 }
 

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from api.bell import Bell
     from api.intake import Flow
     from api.recent import Recent
+    from api.retry import Tried
     from api.settings import Settings
     from ingest.message import RawMessage
     from ingest.profile import DeviceProfile
+    from ingest.told import SessionStatus
     from store.ports import Store
     from store.records import (
         CoreSample,
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
         Interceptor,
         Manifest,
         Order,
+        Quarantined,
         Sensor,
         Site,
     )
@@ -87,6 +90,9 @@ class Commands(Protocol):
     def put_fleet(self, fleet: Fleet) -> int:
         """Insert or update registry objects; returns how many rows changed."""
 
+    def retry(self, items: Sequence[Quarantined]) -> list[Tried]:
+        """Try quarantined items again, as of when they were received."""
+
     def readings(self, messages: Sequence[RawMessage]) -> IngestResult:
         """Take messages of devices that do not speak MQTT, by the rules of contracts.md §2."""
 
@@ -119,6 +125,9 @@ class Service(Protocol):
 
     def flow(self) -> Flow:
         """How far what was received has come: the reader's queue, the spool, what waits for its acknowledgement."""
+
+    def session(self) -> SessionStatus | None:
+        """How the MQTT session is; None where no broker is wanted."""
 
     def subscribe(self) -> Bell:
         """The bell that rings after every commit that wrote journal lines."""

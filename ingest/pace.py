@@ -56,12 +56,18 @@ class Pace:
             )
         window[sensor] = round(full_us + self._step_us)
 
-    def keep(self, window: Mapping[str, int]) -> None:
-        """The window is committed: what it took is gone."""
+    def keep(self, window: Mapping[str, int]) -> dict[str, int]:
+        """What the window took is gone; returns what stood there before, for :meth:`put_back`."""
+        before = {sensor: self._full_us.get(sensor, 0) for sensor in window}
         self._full_us.update(window)
         if len(self._full_us) > _REMEMBERED and window:
             now_us = max(window.values()) - self._step_us
             self._full_us = {sensor: at for sensor, at in self._full_us.items() if at > now_us}
+        return before
+
+    def put_back(self, before: Mapping[str, int]) -> None:
+        """The window was not committed after all: it comes again, and takes the same again."""
+        self._full_us.update(before)
 
 
 def notable(window: Mapping[str, int], received_us: int) -> tuple[tuple[str, int], ...]:

@@ -12,7 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 
-from api.http import papers, registry, sensing, system, watch
+from api.http import papers, quarantine, registry, sensing, system, watch
 from api.http.guard import BodyLimit, Faults, Guard, SafetyHeaders
 from api.pages import routes as pages
 from api.problems import HANDLERS, MEDIA_TYPE
@@ -51,6 +51,7 @@ def create_app(service: Service, *, real_now: Callable[[], float] = time.time) -
         *registry.router.routes,
         *sensing.router.routes,
         *watch.router.routes,
+        *quarantine.router.routes,
         *papers.router.routes,
         *pages.router.routes,
     ]

@@ -250,6 +250,9 @@ class QuarantinedOut(BaseModel):
     size: int
     sha256: str
     payload_hex: str = Field(description="The first 4 KiB as they came.")
+    device_profile: str | None
+    outcome: str | None = Field(description="What became of it when it was tried again; null while it waits.")
+    tried_at: str | None
 
     @classmethod
     def of(cls, one: Quarantined) -> QuarantinedOut:
@@ -263,4 +266,7 @@ class QuarantinedOut(BaseModel):
             size=one.size,
             sha256=one.sha256,
             payload_hex=one.payload.hex(),
+            device_profile=one.device_profile,
+            outcome=one.outcome,
+            tried_at=iso(one.tried_us),
         )

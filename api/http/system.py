@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from api.http.wire import ServiceDep
-from api.metrics import MEDIA_TYPE, exposition
+from api.metrics import LOSSES, MEDIA_TYPE, Losses, exposition
 from api.problems import MEDIA_TYPE as PROBLEM
 from api.problems import body_of, not_found
 
@@ -64,7 +64,11 @@ def readyz(service: ServiceDep) -> Response:
 def metrics(service: ServiceDep) -> Response:
     """Counters and gauges for Prometheus."""
     pending = service.pending()
-    text = exposition(service.store.history.totals(), pending, service.readiness(), service.flow())
+    store = service.store
+    losses = Losses(int(store.ledger.get_meta(LOSSES) or 0), store.history.quarantine_dropped())
+    text = exposition(
+        store.history.totals(), pending, service.readiness(), service.flow(), service.session(), losses
+    )
     return Response(text, media_type=MEDIA_TYPE)
 
 

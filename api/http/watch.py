@@ -1,4 +1,4 @@
-"""What the service sees and says: readings, estimates, alerts, quarantine, ordinances, the event stream."""
+"""What the service sees and says: readings, estimates, alerts, ordinances, the event stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from api.http.models import (
     AssessmentOut,
     HotDischargeOut,
     PumpOutOut,
-    QuarantinedOut,
     ReadingOut,
 )
 from api.http.paper_models import AlertOut
@@ -157,22 +156,6 @@ def list_alerts(
     return paged(
         rows, lambda a: (a.since_us, a.id), AlertOut.of, cursor=cursor, limit=limit, newest_first=True
     )
-
-
-@router.get("/quarantine")
-def list_quarantine(
-    service: ServiceDep,
-    sensor: Annotated[str | None, Query(description="Only this sensor's.")] = None,
-    cursor: CursorQuery = None,
-    limit: LimitQuery = 100,
-) -> Page[QuarantinedOut]:
-    """Items that could not become readings, with reason and bytes, in order of their ids."""
-    after = int(decode_cursor(cursor, (int,))[0]) if cursor is not None else 0
-    rows = service.store.history.quarantine(
-        after_id=after, limit=limit + 1, sensor=None if sensor is None else sensor.lower()
-    )
-    items = [QuarantinedOut.of(one) for one in rows[:limit]]
-    return Page(items=items, next=encode_cursor((rows[limit - 1].id,)) if len(rows) > limit else None)
 
 
 # ---- ordinances --------------------------------------------------------------------------------------

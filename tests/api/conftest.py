@@ -216,6 +216,9 @@ class TestService:
     def pending(self) -> int:
         return self.waiting
 
+    def session(self) -> None:
+        return None
+
     def flow(self) -> Flow:
         return Flow()
 

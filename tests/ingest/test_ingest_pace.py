@@ -86,6 +86,7 @@ def test_a_window_that_was_not_kept_took_nothing(paced: Callable[..., Decoder]) 
     messages = [said("loud", T0_US + n) for n in range(3)]
     for _ in range(4):  # the store refuses, and the window is decoded again
         assert len(decoder.decode(messages).items) == 3
+        pace.put_back(pace.keep(decoder.taken))
     pace.keep(decoder.taken)
     again = decoder.decode([said("loud", T0_US + 3)])
     assert [one.reason for one in again.quarantined] == ["rate"]

@@ -26,6 +26,7 @@ class Wanted:
 
     broker: str
     out: Path | None = None
+    at: str | None = None
     host: str = "0.0.0.0"  # sensors come from outside; the access list is the point of it
     port: int | None = None
     tls_cert: Path | None = None
@@ -48,7 +49,7 @@ def broker_config(wanted: Wanted, config: Path | None, *, say: Callable[[str], N
     if (wanted.tls_cert is None) != (wanted.tls_key is None):
         raise UseError("--tls-cert and --tls-key go together: give both, or neither for no TLS")
     settings = load_settings(config)
-    at = broker.folder
+    at = (wanted.at or broker.folder).rstrip("/")
     with the_store(settings) as store:
         access = _access(store, settings, wanted, say)
     files = broker.files(access, _listener(wanted), at)

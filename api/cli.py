@@ -57,6 +57,15 @@ def demo(
         bool,
         typer.Option("--until-closed", help="Stop when the first order is closed by the sensor's evidence."),
     ] = False,
+    lan: Annotated[
+        bool,
+        typer.Option(
+            "--lan", help="Open the broker to the local network, for a device of yours with a password."
+        ),
+    ] = False,
+    lan_address: Annotated[
+        str | None, typer.Option(help="The address to tell the device; default: that of the default route.")
+    ] = None,
 ) -> None:
     """Run the whole loop on this machine: broker, service, 40 simulated kitchens, haulers, dashboard."""
     from api.demo import Demo, DemoSettings
@@ -69,6 +78,8 @@ def demo(
             day_s=day_s,
             stop_after_s=stop_after_s,
             until_closed=until_closed,
+            lan=lan or lan_address is not None,
+            lan_address=lan_address,
         ),
         say,
     ).run()

@@ -77,10 +77,56 @@ def sensor_list(config: ConfigOption = None, json: JsonOption = False) -> None:
         )
 
 
+@sensor_app.command("check")
+def sensor_check(
+    sensor: SensorArgument,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+    ] = False,
+    messages: Annotated[int, typer.Option(help="How many of the last ones.", min=1, max=50)] = 10,
+    stop_after_s: Annotated[
+        float | None, typer.Option(help="Stop following by itself after so many seconds.")
+    ] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """A sensor's last messages: what each field became, or why it was refused and how to mend it."""
+    from api import checking
+
+    if not follow:
+        found = checking.look(sensor, config, limit=messages)
+        if json:
+            answer(found)
+            return
+        lines = [line for one in found["messages"] for line in checking.message_lines(one)]
+        for line in [*checking.heading(found), *lines]:
+            say(line)
+        return
+    try:
+        headed: object = ""  # the advice that was given last
+        for found in checking.follow(sensor, config, limit=messages, stop_after_s=stop_after_s):
+            lines = [] if found["advice"] == headed else checking.heading(found)
+            headed = found["advice"]
+            for one in found["messages"]:
+                if json:
+                    answer(one)
+                lines += checking.message_lines(one)
+            for line in lines if not json else []:
+                say(line)
+    except KeyboardInterrupt:
+        return
+
+
 def broker_config(
     broker: Annotated[str, typer.Argument(help="mosquitto, nats or emqx.")],
     out: Annotated[
         Path | None, typer.Option(help="Write the files into this folder; without it they are printed.")
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the files will lie on the broker's machine; default the broker's usual place."
+        ),
     ] = None,
     host: Annotated[str, typer.Option(help="The address the broker listens on.")] = "0.0.0.0",
     port: Annotated[
@@ -105,7 +151,9 @@ def broker_config(
     from api.brokering import broker_config as make
 
     files = make(
-        Wanted(broker, out, host, port, tls_cert, tls_key, network_server, new_password), config, say=complain
+        Wanted(broker, out, at, host, port, tls_cert, tls_key, network_server, new_password),
+        config,
+        say=complain,
     )
     if out is None:
         for one in files:

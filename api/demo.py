@@ -23,6 +23,7 @@ import httpx
 import msgspec
 
 from api.demo_events import in_words, legend
+from api.demo_lan import ANY, Lan, lan_address
 from api.security import new_key, new_sign_in
 from api.serve import load_rules
 from api.settings import Settings, load_settings
@@ -56,6 +57,8 @@ class DemoSettings:
     day_s: float = 5.0
     stop_after_s: float | None = None
     until_closed: bool = False
+    lan: bool = False
+    lan_address: str | None = None
 
 
 class Demo:
@@ -66,6 +69,7 @@ class Demo:
         self._say = say
         self._children: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._closed = False
+        self._lan = Lan(settings.lan_address or lan_address()) if settings.lan else None
 
     def run(self) -> int:
         """Run until Ctrl-C, a time limit, or (on request) the first order closed; the exit status."""
@@ -93,7 +97,11 @@ class Demo:
 
     def _start(self, folder: Path) -> None:
         chosen = self._settings
-        self._broker = EmbeddedBroker(folder / "broker", chosen.mqtt_port)
+        lan = self._lan
+        if lan is None:
+            self._broker = EmbeddedBroker(folder / "broker", chosen.mqtt_port)
+        else:
+            self._broker = EmbeddedBroker(folder / "broker", chosen.mqtt_port, host=ANY, users=lan.users)
         self._broker.start()
         # the first simulated instant comes when every part is up
         clock = AcceleratedClock(START_S, time.time() + _HEAD_START_S, _DAY_S / chosen.day_s)
@@ -101,7 +109,8 @@ class Demo:
         config = self._write_config(folder, clock)
         settings = load_settings(config)
         fleet_file = folder / "fleet.toml"
-        fleet_file.write_text(City(chosen.seed, start_s=START_S).fleet_toml(), encoding="utf-8")
+        more = "" if lan is None else lan.fleet
+        fleet_file.write_text(City(chosen.seed, start_s=START_S).fleet_toml() + more, encoding="utf-8")
         store = open_store(settings.data_dir)
         try:
             haulers, self._reader, link = self._prepare(store, settings, fleet_file, hauler_port)
@@ -115,6 +124,7 @@ class Demo:
                 "-m", "simulators.publish",
                 "--seed", str(chosen.seed), "--clock", clock.as_text(),
                 "--mqtt-port", str(chosen.mqtt_port), "--control-port", str(control_port),
+                *([] if lan is None else lan.city_words(folder)),
             ],
             folder,
         )  # fmt: skip
@@ -132,6 +142,8 @@ class Demo:
         )  # fmt: skip
         self._say(f"Quarterline demo: 40 simulated interceptors, one simulated day in {chosen.day_s:g} s.")
         self._say(f"Dashboard, signed in by this one-time link:  {link}")
+        if lan is not None:
+            lan.tell(settings, config, self._say)
         self._say(f"{legend()} Ctrl-C ends everything.")
 
     @property
@@ -146,7 +158,7 @@ class Demo:
 port = {self._settings.port}
 [mqtt]
 port = {self._settings.mqtt_port}
-[webhooks]
+{"" if self._lan is None else self._lan.service_lines(folder)}[webhooks]
 allow_private = true
 [auth]
 sign_in_minutes = 1440
@@ -188,6 +200,8 @@ speed = {clock.speed!r}
             )
             store.ledger.put_sign_in(link)
             put_fleet(store, replace(fleet, haulers=tuple(haulers)))
+            if self._lan is not None:
+                self._lan.register(store)
         return told, reader_token, f"{self._url}/sign-in/{link_token}"
 
     def _spawn(self, name: str, arguments: list[str], folder: Path) -> None:

@@ -60,7 +60,7 @@ class Issued:
     @property
     def curl(self) -> str:
         """A line that sends it by HTTP."""
-        words = ["curl", "-u", f"{self.username}:{self.password}", "--json", EXAMPLE]
+        words = ["curl", "-u", f"{self.username}:{self.password}", "-d", EXAMPLE]
         return shlex.join([*words, f"{self.api}/api/v1/readings"])
 
     def in_words(self) -> list[str]:

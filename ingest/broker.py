@@ -30,7 +30,10 @@ class BrokerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who may connect, and which topics it may publish and subscribe (MQTT filters; empty: all)."""
+    """Who may connect, and which topics it may publish and subscribe (MQTT filters; empty: all).
+
+    The password may stand here as its bcrypt hash.
+    """
 
     name: str
     password: str
@@ -39,7 +42,7 @@ class User:
 
 
 class EmbeddedBroker:
-    """One NATS server with MQTT on loopback.
+    """One NATS server with MQTT, on loopback unless another host is given.
 
     Parameters
     ----------
@@ -137,7 +140,7 @@ class EmbeddedBroker:
         data = self._data_dir.resolve()
         lines = [
             f"server_name: {json.dumps(f'quarterline-{self.port}')}",
-            f"host: {json.dumps(self.host)}",
+            'host: "127.0.0.1"',
             "port: -1",  # the NATS protocol itself is not used; any free loopback port
             f"log_file: {json.dumps(str(data / 'nats.log'))}",
             "max_payload: 1MB",

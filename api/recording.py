@@ -42,6 +42,10 @@ class _MessageLine(msgspec.Struct, forbid_unknown_fields=True):
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     payload_hex: str | msgspec.UnsetType = msgspec.UNSET
     retain: bool = False
+    # of our own records, beside what the contract asks for: sent again by the broker; of a huge payload the head
+    dup: bool = False
+    size: int = 0
+    sha256: str = ""
 
 
 _stamp = msgspec.json.Decoder(_Stamp)
@@ -128,7 +132,15 @@ def _parse_message(line: bytes, received_us: int, where: str) -> RawMessage:
         payload = _payload(parsed)
     except (msgspec.DecodeError, ValueError) as error:
         raise RecordingError(f"{where}: {error}") from None
-    return RawMessage(topic=parsed.topic, payload=payload, received_us=received_us, retain=parsed.retain)
+    return RawMessage(
+        topic=parsed.topic,
+        payload=payload,
+        received_us=received_us,
+        retain=parsed.retain,
+        dup=parsed.dup,
+        size=parsed.size,
+        sha256=parsed.sha256,
+    )
 
 
 def _payload(line: _MessageLine) -> bytes:
@@ -195,6 +207,10 @@ def write_message(file: IO[bytes], message: RawMessage) -> None:
         line["payload_hex"] = message.payload.hex()
     if message.retain:
         line["retain"] = True
+    if message.dup:
+        line["dup"] = True
+    if message.size:
+        line |= {"size": message.size, "sha256": message.sha256}
     file.write(msgspec.json.encode(line) + b"\n")
 
 

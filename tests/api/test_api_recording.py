@@ -122,3 +122,12 @@ def test_an_event_reads_back() -> None:
     write_event(file, event)
     file.seek(0)
     assert read_events(file, "e") == [event]
+
+
+def test_what_a_broker_sent_again_and_what_was_too_large_to_keep_stay_so() -> None:
+    again = RawMessage("quarterline/v1/d-1/readings", b'{"surface_mm": 1}', T0, dup=True)
+    huge = RawMessage("quarterline/v1/d-1/readings", b"[" * 4096, T0, size=50_000_000, sha256="ab" * 32)
+    file = io.BytesIO()
+    for one in (again, huge):
+        write_message(file, one)
+    assert messages(file.getvalue().decode()) == [again, huge]

@@ -68,6 +68,8 @@ class Decoder:
         How large a message may be.
     pace
         How fast a sensor may send; None where nobody is in a hurry, as in an import.
+    quiet
+        Whether the log is spared of unknown fields that look like known ones.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Decoder:
         *,
         limits: Limits | None = None,
         pace: Pace | None = None,
+        quiet: bool = False,
     ) -> None:
         self.taken: dict[str, int] = {}  # by the last window, of the sensors' pace: for Pace.keep
         self._most = (limits or Limits()).message_bytes
@@ -92,7 +95,7 @@ class Decoder:
                 identity, round(sensor.interval_s * 1e6), profile, table, missing
             )
         self._routes: dict[str, _Route] = {}
-        self._near = NearMisses()
+        self._near = NearMisses(quiet=quiet)
 
     def decode(self, messages: Sequence[RawMessage]) -> IngestWindow:
         """One window, in order of reception."""

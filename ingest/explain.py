@@ -73,7 +73,7 @@ def explain(
 ) -> tuple[Part, ...]:
     """The parts of one message, in the order they stood in it; ``sensor`` is the one it came from, if it is known."""
     sensors = {} if sensor is None else {sensor.id: sensor}
-    decoder = Decoder(sensors, profiles)
+    decoder = Decoder(sensors, profiles, quiet=True)
     window = decoder.decode([message])
     if window.retained:
         return (Part(RETAINED, detail="a retained message is no reading; a status sets connectivity"),)

@@ -26,11 +26,12 @@ _log = structlog.get_logger(__name__)
 class NearMisses:
     """Warns once of each unknown field that looks like a known one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
         self._warned: set[tuple[str, str]] = set()
 
     def look(self, sensor: str, name: str) -> None:
-        meant = near_miss(name)
+        meant = None if self._quiet else near_miss(name)
         if meant is None or (sensor, name) in self._warned or len(self._warned) >= _WARNED:
             return
         self._warned.add((sensor, name))

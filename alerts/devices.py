@@ -27,6 +27,8 @@ _FLAGS = {
     "low_battery": _Kind("low_battery", "info", "The battery is low."),
     "stuck": _Kind("sensor_fault", "warning", "The same value comes again and again."),
     "out_of_range": _Kind("sensor_fault", "warning", "Values come that cannot be."),
+    "moved": _Kind("sensor_fault", "warning", "All heights shifted alike: the mount seems to have moved."),
+    "cover_open": _Kind("sensor_fault", "warning", "The heights swing as no liquid does: it hangs loose."),
     "drift": _Kind("sensor_fault", "warning", "The zero point moves from service to service."),
     "tamper": _Kind(
         "tamper_suspected",

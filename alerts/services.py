@@ -123,4 +123,7 @@ def judge(
 
 def _unwell(assessment: Assessment) -> bool:
     """Whether the sensor's word on the layers cannot be held against a paper."""
-    return any(one.flag in {"stuck", "out_of_range", "moved", "unobservable"} for one in assessment.health)
+    return any(
+        one.flag in {"stuck", "out_of_range", "moved", "cover_open", "unobservable"}
+        for one in assessment.health
+    )

@@ -19,6 +19,8 @@ EVIDENCE_DAYS: Final = 7
 EVIDENCE_CV: Final = 0.5
 HIGH_FOR_S: Final = 3600.0
 TAMPER_FOR_S: Final = 7 * DAY_S
+MOVED_FOR_S: Final = 30 * DAY_S  # long enough for somebody to measure the mount again
+_LASTING: Final = frozenset({"low_battery", "out_of_range", "clock", "cover_open"})
 
 Crossing = tuple[float | None, float | None, float | None, float | None, float | None]
 
@@ -237,11 +239,15 @@ def _sensor_flags(
         ("low_battery", None, s.low_battery_s[row]),
         ("out_of_range", None, s.out_of_range_s[row]),
         ("clock", None, s.clock_s[row]),
+        ("cover_open", None, s.loose_s[row]),
         ("gap", None, s.gap_s[row]),
         ("spikes", None, s.spikes_s[row]),
     ):
-        if np.isfinite(since) and (name in ("low_battery", "out_of_range", "clock") or now_s - since < DAY_S):
+        if np.isfinite(since) and (name in _LASTING or now_s - since < DAY_S):
             flags.append(HealthFlag(name, id_, quantity, float(since)))
+    slipped = float(s.slipped_s[row])
+    if now_s - slipped < MOVED_FOR_S:
+        flags.append(HealthFlag("moved", id_, "surface", slipped))
     still = last - float(s.same_since_s[row])
     moved = float(s.temp_high[row] - s.temp_low[row])
     if still > health.STUCK_S and s.same_count[row] >= health.STUCK_COUNT and moved > health.STUCK_KELVIN:

@@ -32,6 +32,7 @@ RATE_WIDENING: Final = 0.25  # relative sd added to the learned rate by a servic
 STANDING: Final = 0.010  # m: a surface that changes less stands
 STANDS_S: Final = 2700.0  # s without a new low: the pump has stopped
 FULL: Final = 0.7  # of the static level: from a lower start a fall says nothing of a service
+SETTLED: Final = 0.10  # m between two readings: more, and the liquid still moves
 QUICK_S: Final = 3 * 3600.0  # s: a truck empties the largest tank within this
 STEADY: Final = 0.8  # share of the last days about the static level: liquid that stands, not one that passes
 STAYS_S: Final = 3600.0  # s about the static level after the refill: it is back for good
@@ -143,6 +144,8 @@ def _begin(track: TrackState, rows: Rows, sight: Sight, begins: Bools, low: Bool
 
 def _collect(track: TrackState, rows: Rows, sight: Sight, opened: Bools, dry: Bools) -> None:
     """Gather readings after the service; ``dry``, while the pump is on, the gathering starts anew."""
+    moving = np.abs(sight.surface - track.level[rows]) > SETTLED  # liquid that still comes or goes
+    dry = dry | moving
     count = np.where(dry, 0, track.after_count[rows])
     blind = ~track.seen[rows].any(axis=1)
     useful = opened & ~dry & (np.isfinite(sight.depth).any(axis=1) | blind | np.isfinite(sight.surface))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from analysis import health
-from analysis.assess import HIGH_FOR_S, TAMPER_FOR_S, outlook
+from analysis.assess import HIGH_FOR_S, MOVED_FOR_S, TAMPER_FOR_S, outlook
 from analysis.fleet import Fleet
 from analysis.model import Bools, Floats, Ints
 from analysis.state import FleetState
@@ -34,6 +34,7 @@ def glance(fleet: Fleet, state: FleetState, who: Ints, now_s: float) -> Glance:
     stuck = (still > health.STUCK_S) & (s.same_count[sensors] >= health.STUCK_COUNT)
     ill = np.isfinite(s.low_battery_s[sensors]) | np.isfinite(s.out_of_range_s[sensors])
     ill |= stuck & (moved > health.STUCK_KELVIN)
+    ill |= np.isfinite(s.loose_s[sensors]) | (now_s - s.slipped_s[sensors] < MOVED_FOR_S)
     high = t.last_s[tracks] - t.high_s[tracks] >= HIGH_FOR_S
     odd = high | (now_s - t.tamper_s[tracks] < TAMPER_FOR_S)
     return Glance(

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from analysis import discharge, events, health, quality, sensing
-from analysis.estimate import DAY_S, Kalman, diffusion, effective_variance, predict, update, within
+from analysis import discharge, events, health, mounts, quality, sensing
+from analysis.estimate import DAY_S, SOLIDS, Kalman, diffusion, effective_variance, predict, update, within
 from analysis.fleet import Fleet
 from analysis.model import Bools, Floats, Found, HotDischarge, Ints, PumpOut, ReadingBatch
 from analysis.services import settle_cases
@@ -50,6 +50,7 @@ class _Batch:
     fingerprint: Floats
     columns: dict[str, Floats]
     restamped: Bools
+    heights: Bools  # surface and solids are told by heights of the same mount
 
     def column(self, name: str, a: int, b: int) -> Floats | None:
         values = self.columns.get(name)
@@ -75,7 +76,7 @@ class Work:
         spread = measured.variance + measured.lasting + measured.half**2 / 3
         self._b = _Batch(
             batch.time_s, sensor, track, interceptor, measured, np.sqrt(spread), impossible,
-            _fingerprint(batch), batch.values, batch.restamped,
+            _fingerprint(batch), batch.values, batch.restamped, _heights(batch),
         )  # fmt: skip
         self._base = fleet.track_base[self._tracks]
         self._pump_outs: list[PumpOut] = []
@@ -105,12 +106,13 @@ class Work:
 
     def _layers(self, a: int, b: int, time: Floats, sensors: Rows, tracks: Rows) -> Bools:
         seen = self._b.seen
-        depth, surface, half = seen.depth[a:b], seen.surface[a:b], seen.half[a:b]
         track = self.track
         before = track.time_s[tracks]
         dt_s = np.where(np.isfinite(before), np.maximum(time - before, 0.0), 0.0)
         old = track.kalman(tracks)
         k = predict(old, (dt_s / DAY_S)[:, None], diffusion(old.r, self._base[tracks], self._fleet.prior))
+        suspect = self._mounts(a, b, time, sensors, tracks, k)
+        depth, surface, half = seen.depth[a:b], seen.surface[a:b], seen.half[a:b]
         sight = self._sight(a, b, time)
         opened, ready = events.watch(track, tracks, sight, k)
         noise = np.sqrt(seen.variance[a:b])
@@ -123,7 +125,7 @@ class Work:
         if below.any():
             depth, half = (np.where(below, seen.absent[a:b] / 2, v) for v in (depth, half))
         unrest = quality.rest_variance(surface, track.rest[tracks])[:, None]
-        good = np.isfinite(depth) & ~spike & ~opened[:, None] & np.isfinite(unrest)
+        good = np.isfinite(depth) & ~spike & ~(opened | suspect)[:, None] & np.isfinite(unrest)
         memory = seen.memory_s[a:b] / DAY_S
         since = (time[:, None] - track.used_s[tracks]) / DAY_S
         since = np.where(np.isfinite(since), since, memory)
@@ -136,11 +138,37 @@ class Work:
         track.time_s[tracks] = time
         bias = np.where(below, half**2 / 4, seen.bias[a:b])
         self._mark(tracks, sensors, time, good, bias)
-        self._surface(tracks, time, surface, seen.surface_var[a:b], opened)
+        self._surface(tracks, time, surface, seen.surface_var[a:b], opened | suspect)
+        ready = ready[~suspect[ready]]
         if len(ready):
             self._judge(a, ready, sight, k)
         self._wait(a, b)
         return np.asarray(spike.any(axis=1) & ~opened)
+
+    def _mounts(self, a: int, b: int, time: Floats, sensors: Rows, tracks: Rows, k: Kalman) -> Bools:
+        """Take out what a loose sensor says, put right what a slipped one says; where a slip is suspected."""
+        seen, sensor, track = self._b.seen, self.sensor, self.track
+        heights = self._b.heights[a:b]
+        away, begins = mounts.loose(sensor, sensors, time, seen.surface[a:b])
+        if away.any():
+            for field in (seen.surface, seen.depth, seen.absent):
+                field[a:b][away] = np.nan
+        self._put_right(a, b, np.where(heights, sensor.offset[sensors], 0.0))
+        surface = np.where(heights, seen.surface[a:b], np.nan)
+        suspect, found = mounts.slipping(
+            sensor, sensors, time, surface, seen.depth[a:b], track.rest[tracks], k.x
+        )
+        self._put_right(a, b, found)
+        ended = begins | (found != 0.0)
+        if ended.any():
+            track.mode[tracks] = np.where(ended, 0, track.mode[tracks])
+        return suspect
+
+    def _put_right(self, a: int, b: int, offset: Floats) -> None:
+        if offset.any():
+            seen = self._b.seen
+            seen.surface[a:b] -= offset
+            seen.depth[a:b, SOLIDS] = np.maximum(seen.depth[a:b, SOLIDS] - offset, 0.0)
 
     def _sight(self, a: int, b: int, time: Floats) -> events.Sight:
         rows = self._tracks[self._b.track[a:b]]
@@ -307,6 +335,15 @@ def _track_rows(fleet: Fleet, interceptors: Ints) -> Ints:
     count = np.searchsorted(fleet.track_interceptor, interceptors, side="right") - first
     offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     return np.asarray(np.repeat(first, count) + offset, dtype=np.int64)
+
+
+def _heights(batch: ReadingBatch) -> Bools:
+    told = np.zeros(len(batch.time_s), dtype=bool)
+    for name in ("solids_top_m", "echo_solids_s"):
+        column = batch.values.get(name)
+        if column is not None:
+            told |= np.isfinite(column)
+    return told
 
 
 def _fingerprint(batch: ReadingBatch) -> Floats:

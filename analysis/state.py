@@ -22,7 +22,13 @@ class SensorState:
 
     last_s: Floats
     recent: Floats  # (sensors, 2, WINDOW): raw layer depths, newest at ``slot``
+    surfaces: Floats  # (sensors, WINDOW): raw heights of the surface, in the same slots
     slot: Ints
+    loose_s: Floats  # since when it swings where no liquid does: out of its place
+    slipped_s: Floats  # when its mount was last found to have moved
+    offset: Floats  # by how much its heights are too large since then [m]
+    shift: Floats  # (sensors,): mean of the shift now suspected [m] …
+    shift_count: Ints  # … and how many readings in a row show it
     spikes_s: Floats
     gap_s: Floats
     out_of_range_s: Floats
@@ -163,8 +169,13 @@ def blank_sensors(count: int) -> SensorState:
     nan = np.full(count, np.nan)
     none = np.zeros(count, dtype=np.int64)
     values: dict[str, NDArray[Any]] = {f.name: nan.copy() for f in fields(SensorState)}
-    values |= {name: none.copy() for name in ("slot", "same_count", "hot")}
+    values |= {name: none.copy() for name in ("slot", "same_count", "hot", "shift_count")}
     values |= {"recent": np.full((count, 2, WINDOW), np.nan), "seen": np.zeros((count, 2), dtype=bool)}
+    values |= {
+        "surfaces": np.full((count, WINDOW), np.nan),
+        "offset": np.zeros(count),
+        "shift": np.zeros(count),
+    }
     return SensorState(**values)
 
 

@@ -121,6 +121,9 @@ def judge(
     return Verdict("gone" if assessment.fraction <= gone_fraction else "unseen", deadline)
 
 
+_UNWELL = frozenset({"stuck", "out_of_range", "moved", "cover_open", "unobservable"})
+
+
 def _unwell(assessment: Assessment) -> bool:
     """Whether the sensor's word on the layers cannot be held against a paper."""
     return any(

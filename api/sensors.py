@@ -20,6 +20,7 @@ from api.work import UseError, put_fleet, the_store
 from store.ports import Store
 from store.records import Sensor
 
+RESERVED = frozenset({"quarterline", "network-server"})  # users of the broker that are no sensors
 EXAMPLE = '{"surface_mm": 1220, "fog_bottom_mm": 1101, "solids_top_mm": 140}'
 
 
@@ -65,6 +66,7 @@ class Issued:
 
     def in_words(self) -> list[str]:
         """For a person."""
+        elsewhere = [f"(from another machine: this one's address in place of {self.broker})"]
         return [
             f"id        {self.sensor}",
             f"username  {self.username}",
@@ -75,6 +77,7 @@ class Issued:
             f"  {self.mosquitto_pub}",
             "or over HTTP:",
             f"  {self.curl}",
+            *(elsewhere if self.broker in {"127.0.0.1", "localhost", "::1"} else []),
         ]
 
 
@@ -104,6 +107,8 @@ def add(body: Mapping[str, Any], config: Path | None) -> Issued:
     settings = load_settings(config)
     with the_store(settings) as store:
         wanted = str(body.get("id", "")).lower()
+        if wanted in RESERVED | {settings.mqtt.username}:
+            raise UseError(f"{wanted!r} is the user name of another at the broker: choose another id")
         if any(one.id == wanted for one in store.registry.sensors()):
             raise UseError(
                 f"the sensor {wanted!r} is there already: `quarterline sensor password {wanted}` gives it a "

@@ -17,7 +17,6 @@ from api.http.wire import IdempotencyHeader, PrincipalDep, ServiceDep, create
 from api.problems import ProblemError, invalid, not_found
 from api.security import SENSOR, Principal
 from api.service import Commands
-from ingest.limits import MAX_BYTES
 from ingest.message import RawMessage
 
 router = APIRouter(prefix="/api/v1", tags=["Sensors"])
@@ -38,8 +37,9 @@ async def take_readings(
     """
     owner = _own(principal, sensor)
     payload = await request.body()
-    if len(payload) > MAX_BYTES:
-        raise ProblemError(413, f"the message is larger than {MAX_BYTES} bytes; send smaller arrays")
+    most = service.settings.limits.message_bytes
+    if len(payload) > most:
+        raise ProblemError(413, f"the message is larger than {most} bytes; send smaller arrays")
 
     def make(commands: Commands) -> BaseModel:
         message = RawMessage(f"quarterline/v1/{owner}/readings", payload, commands.now_us)

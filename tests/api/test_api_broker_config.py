@@ -17,28 +17,15 @@ from typing import Any
 import bcrypt
 import paho.mqtt.client as paho
 import pytest
+from commands import configured, refused, run
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
-from typer.testing import CliRunner
 
-from api.cli import app
 from api.credentials import credentials, hashes_of, issue, new_password, username_of
 from ingest.broker import _program
 from store import open_store
 from store.records import Sensor
 
-FLEET = """\
-[[sites]]
-id = "s"
-name = "S"
-ordinance = "sierra-madre"
-timezone = "America/Los_Angeles"
-[[interceptors]]
-id = "i"
-site = "s"
-kind = "gravity"
-base_depth_mm = 1220
-"""
 SENSORS = ("d-0001", "d-0002", "70:b3:d5:7e", "tank.one")  # what ids may contain beside letters: . : -
 LIMIT_S = 20.0
 
@@ -81,20 +68,9 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)  # between two looks
 
 
-def run(*words: str) -> Any:
-    result = CliRunner().invoke(app, list(words))
-    assert result.exit_code == 0, result.output + repr(result.exception)
-    return result
-
-
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    path = tmp_path / "quarterline.toml"
-    path.write_text(f'data_dir = "{tmp_path / "data"}"\n')
-    fleet = tmp_path / "fleet.toml"
-    fleet.write_text(FLEET)
-    run("fleet", "import", str(fleet), "--config", str(path))
-    return path
+    return configured(tmp_path)
 
 
 @pytest.fixture
@@ -346,10 +322,9 @@ def test_tls_names_both_files_or_none(config: Path) -> None:
     told = run("broker-config", "mosquitto", "--tls-cert", "/c.pem", "--tls-key", "/k.pem", "-c", str(config))
     assert "listener 8883 0.0.0.0" in told.stdout
     assert "certfile /c.pem\nkeyfile /k.pem\n" in told.stdout
-    half = CliRunner().invoke(app, ["broker-config", "mosquitto", "--tls-cert", "/c.pem", "-c", str(config)])
-    assert "--tls-cert and --tls-key go together" in str(half.exception)
-    other = CliRunner().invoke(app, ["broker-config", "hivemq", "-c", str(config)])
-    assert "one of mosquitto, nats, emqx" in str(other.exception)
+    half = refused("broker-config", "mosquitto", "--tls-cert", "/c.pem", "-c", str(config))
+    assert "--tls-cert and --tls-key go together" in half
+    assert "one of mosquitto, nats, emqx" in refused("broker-config", "hivemq", "-c", str(config))
 
 
 def test_a_sensor_that_has_no_password_is_named(config: Path) -> None:

@@ -9,15 +9,16 @@ from typing import Final
 
 import numpy as np
 
-from analysis.model import Bools, Floats
+from analysis.model import Bools, Floats, Ints
 from analysis.state import Rows, SensorState
 
 GAP_INTERVALS: Final = 3.0  # nominal intervals without a reading that are a gap
 GAP_LEAST_S: Final = 3600.0
 BATTERY_LOW_PCT: Final = 20.0
 BATTERY_SAG: Final = 0.82  # of the highest voltage seen: flat for lithium and alkaline cells alike
-STUCK_S: Final = 48 * 3600.0
+STUCK_S: Final = 20 * 3600.0
 STUCK_COUNT: Final = 24
+RESTLESS: Final = 48  # changes of value after which a sensor's own rows of equal values are known
 OVERFULL_INTERVALS: Final = 2.0  # nominal intervals missed after a surface that rose at the brim
 STUCK_KELVIN: Final = 2.0  # the temperature moved, the levels did not
 
@@ -56,6 +57,20 @@ def note(
     sensor.last_s[rows] = time
 
 
+def frozen(sensor: SensorState, rows: Rows, fingerprint: Floats) -> Bools:
+    """Where a reading repeats the last values once more than this sensor's quantisation explains, shape (n,).
+
+    It is no new evidence: three times the longest row of equal values known of the sensor, and four more; of
+    a sensor whose values have seldom changed nothing is known.
+    """
+    same = (fingerprint == sensor.raw[rows]) & (sensor.changes[rows] >= RESTLESS)
+    return np.asarray(same & (sensor.same_count[rows] + 1 > _allowed(sensor.run[rows])))
+
+
+def _allowed(run: Ints) -> Ints:
+    return 3 * run + 4
+
+
 def _since(field: Floats, rows: Rows, time: Floats, begins: Bools, ends: Bools) -> None:
     known = field[rows]
     field[rows] = np.where(ends, np.nan, np.where(begins & np.isnan(known), time, known))
@@ -81,6 +96,12 @@ def _still(sensor: SensorState, rows: Rows, time: Floats, fingerprint: Floats, t
     same = fingerprint == sensor.raw[rows]
     moved = known & ~same
     sensor.raw[rows] = np.where(known, fingerprint, sensor.raw[rows])
+    sensor.changes[rows] += moved
+    run = sensor.run[rows]
+    ended = np.minimum(
+        sensor.same_count[rows], _allowed(run)
+    )  # a longer row may be its own: learned in steps
+    sensor.run[rows] = np.where(moved, np.maximum(run, ended), run)
     sensor.same_since_s[rows] = np.where(moved, time, sensor.same_since_s[rows])
     sensor.same_count[rows] = np.where(moved, 1, sensor.same_count[rows] + (known & same))
     low, high = sensor.temp_low[rows], sensor.temp_high[rows]

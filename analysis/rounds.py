@@ -125,7 +125,8 @@ class Work:
         if below.any():
             depth, half = (np.where(below, seen.absent[a:b] / 2, v) for v in (depth, half))
         unrest = quality.rest_variance(surface, track.rest[tracks])[:, None]
-        good = np.isfinite(depth) & ~spike & ~(opened | suspect)[:, None] & np.isfinite(unrest)
+        stale = suspect | health.frozen(self.sensor, sensors, self._b.fingerprint[a:b])
+        good = np.isfinite(depth) & ~spike & ~(opened | stale)[:, None] & np.isfinite(unrest)
         memory = seen.memory_s[a:b] / DAY_S
         since = (time[:, None] - track.used_s[tracks]) / DAY_S
         since = np.where(np.isfinite(since), since, memory)

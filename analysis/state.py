@@ -38,6 +38,8 @@ class SensorState:
     raw: Floats  # fingerprint of the last level values
     same_since_s: Floats
     same_count: Ints
+    changes: Ints  # how often the values changed from one reading to the next
+    run: Ints  # longest row of equal values that counts as this sensor's own, by its quantisation
     temp_low: Floats  # extremes of temperature since the fingerprint last changed
     temp_high: Floats
     seen: Bools  # (sensors, 2): has ever seen the layer
@@ -169,7 +171,7 @@ def blank_sensors(count: int) -> SensorState:
     nan = np.full(count, np.nan)
     none = np.zeros(count, dtype=np.int64)
     values: dict[str, NDArray[Any]] = {f.name: nan.copy() for f in fields(SensorState)}
-    values |= {name: none.copy() for name in ("slot", "same_count", "hot", "shift_count")}
+    values |= {name: none.copy() for name in ("slot", "same_count", "changes", "run", "hot", "shift_count")}
     values |= {"recent": np.full((count, 2, WINDOW), np.nan), "seen": np.zeros((count, 2), dtype=bool)}
     values |= {
         "surfaces": np.full((count, WINDOW), np.nan),

@@ -64,3 +64,27 @@ def test_marks_of_another_length_are_refused(bench: Callable[..., Any], tank: An
     batch = tank.batch([tank.reading(T0, 0.05, 0.05)])
     with pytest.raises(ValueError, match="restamped has 2 values for 1 readings"):
         bench().feed_batch(replace(batch, restamped=np.array([True, False])))
+
+
+def test_a_restless_sensor_that_repeats_itself_is_no_evidence(bench: Callable[..., Any], tank: Any) -> None:
+    b = bench(last_pump_out_s=T0)
+    b.feed(tank.days(T0, 20.0, 0.05, 0.08, fog_rate=0.004))
+    last, values = tank.reading(T0 + 20 * 86400.0, 0.13, 0.08)
+    b.feed([(last + k * STEP, values) for k in range(5 * 96)])
+    now = b.assess(last + 5 * 86400.0)
+    assert now.fog_m == pytest.approx(0.15, abs=0.008)  # it goes on at 4 mm/day …
+    assert now.fog_sd_m > 0.003  # … and says how unsure that is
+    assert abs(now.fog_m - 0.15) < 2 * now.fog_sd_m
+
+
+def test_a_quiet_sensor_may_repeat_itself(bench: Callable[..., Any]) -> None:
+    """Whole centimetres: equal for days, and still evidence that nothing grows."""
+    b = bench([SensorModel("s", "gi", 1, resolution_m=0.01)], last_pump_out_s=T0)
+    fog = np.round(0.05 + 0.0005 * np.arange(60) / 1.0, 2)
+    rows = [
+        (T0 + (day * 96 + k) * STEP, {"surface_m": 1.2, "fog_bottom_m": 1.2 - fog[day], "solids_top_m": 0.08})
+        for day in range(60)
+        for k in range(96)
+    ]
+    b.feed(rows)
+    assert b.assess(T0 + 60 * 86400.0).fog_m == pytest.approx(0.08, abs=0.006)

@@ -103,6 +103,13 @@ class Service:
         assert found["received_total"] == sum(found[one] for one in OUTCOMES) + found["pending"], text
         return found
 
+    def gauge(self, name: str) -> float:
+        """The metric ``quarterline_<name>``."""
+        text = self._http.get("/metrics").text
+        found = re.search(rf"^quarterline_{name} (\S+)$", text, re.MULTILINE)
+        assert found is not None, text
+        return float(found[1])
+
     def end(self, how: signal.Signals) -> None:
         if self.child is not None and self.alive():
             self.child.send_signal(how)

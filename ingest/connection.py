@@ -20,12 +20,13 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from ingest.access import password, tls_context
-from ingest.packets import PINGREQ, Malformed, Published, acknowledgements, read_publish
+from ingest.packets import DISCONNECT, PINGREQ, Malformed, Published, acknowledgements, read_publish
 from ingest.reasons import words
 from ingest.wire import AHEAD, Wire, WireClient
 
 _CONNACK_S: Final = 10.0
 _MEANWHILE_S: Final = 0.05
+_FAREWELL_S: Final = 1.0
 _NO_SUCH_SUBSCRIPTION: Final = 0x11
 
 
@@ -193,8 +194,9 @@ class Connection:
         wire = self._wire()
         if wire is not None:
             with suppress(OSError):
-                self._client.disconnect()
-                wire.flush()
+                wire.send(DISCONNECT)  # paho would close at once, with what the broker has not read yet
+                if not self.ended:
+                    wire.farewell(_FAREWELL_S)
             wire.close()
 
     # ---- the network ---------------------------------------------------------------------------------

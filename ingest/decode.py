@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import structlog
+
 from ingest import chirpstack, instants, mapped, native, tts
 from ingest.envelope import Uplink
 from ingest.limits import check, parse, split
@@ -25,6 +27,21 @@ _TOPICS: Final = (
     "quarterline/v1/<sensor>/readings or …/status, application/<id>/device/<DevEUI>/event/<kind> (ChirpStack), "
     "v3/<application>@<tenant>/devices/<id>/<kind> (The Things Stack)"
 )
+
+
+_log = structlog.get_logger("quarterline.decode")
+
+
+class _PoisonError(Exception):
+    """A fault of this program over one message; the others of its window must not wait for its repair."""
+
+    def __init__(self, place: int, error: Exception) -> None:
+        super().__init__()
+        self.place = place
+        self.refused = Refused(
+            "fault",
+            f"this program failed over the message ({type(error).__name__}: {error}); report it with its bytes",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +116,32 @@ class Decoder:
 
     def decode(self, messages: Sequence[RawMessage]) -> IngestWindow:
         """One window, in order of reception."""
+        poison: dict[int, Refused] = {}
+        while True:
+            try:
+                return self._decode(messages, poison)
+            except _PoisonError as found:  # from the start: nothing half decoded may stay
+                poison[found.place] = found.refused
+
+    def _decode(self, messages: Sequence[RawMessage], poison: Mapping[int, Refused]) -> IngestWindow:
         window = Window(self._near)
         routes = self._routes
-        for message in messages:
+        for place, message in enumerate(messages):
             route = routes.get(message.topic) or self._route(message.topic)
             if message.retain:
                 _retained(route, message, window)
                 continue
             try:
+                if poison and place in poison:
+                    raise poison[place]
                 self._one(route, message, window)
             except Refused as refused:
                 window.quarantine(message, message.payload, refused, route.named, route.profile_id)
                 if refused.reason == "rate" and route.device is not None:
                     window.heard(route.device.id, message.received_us)
+            except Exception as error:
+                _log.exception("a message that this program cannot decode", topic=message.topic)
+                raise _PoisonError(place, error) from error
         self.taken = window.paces
         return window.close(len(messages), messages[-1].received_us if messages else 0)
 

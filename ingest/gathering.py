@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -33,6 +34,8 @@ class Gathering:
         self._windows: queue.Queue[Window] = queue.Queue(maxsize=BACKLOG)
         self._gathered: list[RawMessage] = []
         self._held_bytes = 0
+        self._handed: deque[Window] = deque()  # and not acknowledged, in order of reception
+        self._done: set[int] = set()  # those of them that are committed, behind one that is not
         self.began = 0.0  # when the first of what is gathered came, or of the last handed over [monotonic s]
         self.last_us = 0
 
@@ -44,9 +47,23 @@ class Gathering:
     def next(self, timeout_s: float) -> Window | None:
         """The next window, None when there is none in time."""
         try:
-            return self._windows.get(timeout=timeout_s)
+            window = self._windows.get(timeout=timeout_s)
         except queue.Empty:
             return None
+        if window.messages:
+            self._handed.append(window)
+        return window
+
+    def done(self, window: Window) -> list[Window]:
+        """This window is committed: those that may be acknowledged now, in the order they were handed out."""
+        self._done.add(id(window))
+        if not any(one is window for one in self._handed):
+            self._handed.appendleft(window)  # not one of ours: nobody waits for another
+        free = []
+        while self._handed and id(self._handed[0]) in self._done:
+            free.append(self._handed.popleft())
+            self._done.discard(id(free[-1]))
+        return free
 
     def pending(self) -> int:
         """Messages received that no window given out by :meth:`next` holds."""

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 PUBLISH: Final = 0x30
 PINGREQ: Final = b"\xc0\x00"
+DISCONNECT: Final = b"\xe0\x00"  # of MQTT 5 too: without a reason code it is a normal one
 _LENGTH_BYTES: Final = 4
 
 

@@ -115,9 +115,9 @@ class Session:
         return self._gathering.next(timeout_s)
 
     def done(self, window: Window) -> None:
-        """Everything in this window is committed: acknowledge it."""
+        """Everything in this window is committed: acknowledge it, once all that were handed out before it are."""
         if window.messages:
-            self._committed.append(window)
+            self._committed.extend(self._gathering.done(window))
             self._wake()
 
     def pending(self) -> int:

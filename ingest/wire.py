@@ -6,7 +6,11 @@ go of the interpreter's lock, for which the writer's thread waits.
 
 from __future__ import annotations
 
+import select
+import socket
 import ssl
+import time
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final
 
@@ -150,6 +154,18 @@ class Wire:
             except _LATER:
                 return
             del self._unsent[:sent]
+
+    def farewell(self, most_s: float) -> None:
+        """Send no more, and wait until the peer has read everything and closed; at most ``most_s`` [s].
+
+        A broker drops what it has not read of a connection when the next one of that client comes.
+        """
+        self._inner.shutdown(socket.SHUT_WR)
+        end = time.monotonic() + most_s
+        while (left := end - time.monotonic()) > 0 and select.select([self._inner], [], [], left)[0]:
+            with suppress(*_LATER):
+                if not self._inner.recv(AHEAD):
+                    return
 
     @property
     def unsent(self) -> int:

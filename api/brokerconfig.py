@@ -122,7 +122,7 @@ def mosquitto(access: Access, listener: Listener, at: str) -> list[File]:
 def _mosquitto_tls(listener: Listener) -> list[str]:
     if listener.certificate is None:
         return []
-    return [f"certfile {listener.certificate}", f"keyfile {listener.key}", "tls_version tlsv1.2"]
+    return [f"certfile {listener.certificate}", f"keyfile {listener.key}"]
 
 
 # ---- NATS --------------------------------------------------------------------------------------------

@@ -162,6 +162,42 @@ def test_at_mosquitto_each_sensor_publishes_under_its_own_id_only(
 
 
 @pytest.mark.mosquitto
+def test_mosquitto_takes_the_certificate_it_is_given(
+    config: Path,
+    passwords: dict[str, str],
+    tmp_path: Path,
+    mosquitto_broker: Callable[..., Any],
+    free_port: Callable[[], int],
+    clients: Callable[..., Client],
+) -> None:
+    certificate, secret, out, port = tmp_path / "c.pem", tmp_path / "k.pem", tmp_path / "out", free_port()
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-keyout", str(secret), "-out", str(certificate), "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    run(
+        "broker-config", "mosquitto", "--out", str(out), "--at", str(out), "--host", "127.0.0.1",
+        "--port", str(port), "--tls-cert", str(certificate), "--tls-key", str(secret), "-c", str(config),
+    )  # fmt: skip
+    broker = mosquitto_broker((out / "quarterline.conf").read_text().splitlines(), port=port)
+    codes: list[ReasonCode] = []
+    client = paho.Client(CallbackAPIVersion.VERSION2)
+    client.username_pw_set("d-0001", passwords["d-0001"])
+    client.tls_set(ca_certs=str(certificate))
+    client.on_connect = lambda *args: codes.append(args[3])
+    client.connect("localhost", port)
+    client.loop_start()
+    until(lambda: bool(codes), f"an answer to CONNECT: {broker.log}")
+    client.disconnect()
+    client.loop_stop()
+    assert not codes[0].is_failure
+    plain = clients(port, "d-0001", passwords["d-0001"])
+    assert plain.refused  # not without TLS
+
+
+@pytest.mark.mosquitto
 def test_a_new_sensor_and_a_new_password_come_to_mosquitto_by_a_reload(
     config: Path,
     passwords: dict[str, str],

@@ -14,7 +14,7 @@ from store.ports import StoreError, StoreFull
 #: What a full disk, or a quota used up, looks like besides SQLITE_FULL.
 _CANNOT_WRITE: Final = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE)
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY, sqlite3.SQLITE_BUSY_SNAPSHOT)
-_PATIENCE: Final = "nothing is acknowledged until the store can write again"
+_PATIENCE: Final = "nothing is stored until the store can write again"
 
 
 @contextmanager

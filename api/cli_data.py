@@ -26,6 +26,7 @@ def register(app: typer.Typer) -> None:
     app.command("import")(import_series)
     app.command("backup")(backup)
     app.command("restore")(restore)
+    app.command("retention")(retention)
 
 
 def _answer(value: Any) -> None:
@@ -122,3 +123,14 @@ def restore(
             f"{backing.in_words(place, manifest)}\nrestored into {settings.data_dir}; what was configured then "
             f"is in {place / 'configuration'}. Start the service: the broker sends what was never acknowledged."
         )
+
+
+def retention(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Say what thinning would remove by [retention] as configured; the running service does it, a piece at a time."""
+    from api import keeping
+
+    rows = keeping.outlook(config)
+    if json:
+        _answer(rows)
+    else:
+        typer.echo(keeping.in_words(rows))

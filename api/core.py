@@ -366,7 +366,7 @@ class Core:
             self.rules.profiles,
             day=day,
         )
-        self._estimates = Estimates(fleet, self.store.history)
+        self._estimates = Estimates(fleet, self.store.history, self.store.keeping)
         self._latest.clear()
         self._looked_us.clear()
 

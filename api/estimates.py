@@ -18,7 +18,8 @@ from analysis.fold import Fleet, FleetState, initial_state, newest, put, step, t
 from analysis.glance import Glance, glance
 from analysis.model import Assessment, Found, HotDischarge, Ints, PumpOut
 from api.fleetmodel import as_batch
-from store.ports import History
+from api.keptstate import with_kept
+from store.ports import History, Keeping
 from store.records import StoredReading
 
 #: A few days: data later than that refolds its interceptor from the start of its history.
@@ -44,9 +45,10 @@ class Advance:
 class Estimates:
     """The fold over one fleet. Not thread safe: the writer's thread owns it."""
 
-    def __init__(self, fleet: Fleet, history: History) -> None:
+    def __init__(self, fleet: Fleet, history: History, keeping: Keeping) -> None:
         self.fleet = fleet
         self._history = history
+        self._keeping = keeping
         self._state = initial_state(fleet)
         self._checkpoints: deque[_Checkpoint] = deque(maxlen=CHECKPOINTS)
         self._owner = np.array(
@@ -79,8 +81,8 @@ class Estimates:
         return Advance(Found(tuple(pump_outs), tuple(hot)), refolded)
 
     def rebuild(self, *, received_before_us: int) -> None:
-        """Fold the whole history received before an instant, from nothing."""
-        self._state = initial_state(self.fleet)
+        """Fold the whole history received before an instant, from nothing, or from what retention kept of it."""
+        self._state, newest_s = with_kept(self.fleet, self._keeping.kept_states())
         self._checkpoints.clear()
         ids = [s.id for s in self.fleet.sensors]
         if not ids:
@@ -89,6 +91,8 @@ class Estimates:
         if span is None:
             return
         start, end = span
+        if len(newest_s) == len(set(self._owner.tolist())):  # before that, every reading is in the state
+            start = max(start, round(min(newest_s.values()) * 1e6) if np.isfinite(min(newest_s.values())) else 0)
         while start <= end:
             rows = self._history.readings(
                 ids,
@@ -130,6 +134,11 @@ class Estimates:
         usable = [c for c in self._checkpoints if c.valid[who] and c.newest_s[who] < oldest_s]
         base = usable[-1].state if usable else initial_state(self.fleet)
         since_s = float(usable[-1].newest_s[who]) if usable else -np.inf
+        kept = self._keeping.kept_state(self.fleet.interceptors[who].id)
+        if kept is not None:  # readings before it may be gone: later ones alone can be folded again
+            with_it, newest_s = with_kept(self.fleet, [kept])
+            if newest_s.get(who, -np.inf) > since_s:
+                base, since_s = with_it, newest_s[who]
         for checkpoint in self._checkpoints:
             if checkpoint.newest_s[who] >= oldest_s:
                 checkpoint.valid[who] = False

@@ -21,8 +21,10 @@ from alerts.ordinance import Ordinance, load_ordinances
 from alerts.policy import Policy
 from api.bell import Bell
 from api.brokersession import Cadence, SessionKeeper, remembered
+from api.caretaker import Caretaker, keep_of
 from api.commands import Commands
 from api.core import Core, Rules
+from api.damaged import set_aside_if_damaged
 from api.datadir import held
 from api.engine import Engine
 from api.http.app import create_app
@@ -213,8 +215,10 @@ def running(settings: Settings) -> Iterator[LiveService]:
         keeper = (
             None if isinstance(source, ClockSource) else SessionKeeper(source, engine, store, settings.mqtt)
         )
+        caretaker = Caretaker(engine.core, engine.submit, keep_of(settings.retention))
         engine.start()
         dispatcher.start()
+        caretaker.start()
         if keeper is not None:
             keeper.start()
         try:
@@ -222,6 +226,7 @@ def running(settings: Settings) -> Iterator[LiveService]:
         finally:
             if keeper is not None:
                 keeper.stop()
+            caretaker.stop()
             dispatcher.stop()
             engine.stop()
     finally:
@@ -270,10 +275,16 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
+@contextmanager
+def _sound_store(settings: Settings) -> Iterator[None]:
+    set_aside_if_damaged(settings.data_dir, int(service_clock(settings)() * 1e6))
+    yield
+
+
 def serve(settings: Settings, *, ready: Callable[[LiveService], None] = lambda _: None) -> None:
     """Run the service until SIGINT or SIGTERM; everything handed over is committed before it returns."""
     listener = listen(settings)
-    with held(settings.data_dir), running(settings) as service:
+    with held(settings.data_dir), _sound_store(settings), running(settings) as service:
         config = uvicorn.Config(
             create_app(service),
             log_config=None,

@@ -9,6 +9,7 @@ import difflib
 import ipaddress
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -215,6 +216,26 @@ class Files(_Section):
     paths: tuple[Path, ...] = ()
 
 
+class Retention(_Section):
+    """How long every reading is kept; records of the ordinance are always kept."""
+
+    raw_days: int | None = Field(default=None, ge=30)
+    hourly_days: int | None = Field(default=None, ge=30)
+    delete_days: int | None = Field(default=None, ge=365)
+    hold: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        names = ("raw_days", "hourly_days", "delete_days")
+        known = [(name, days) for name in names if (days := getattr(self, name)) is not None]
+        if known and self.raw_days is None:
+            raise ValueError(f"{known[0][0]} is set and raw_days is not: set raw_days too")
+        for (less, first), (more, then) in pairwise(known):
+            if then <= first:
+                raise ValueError(f"{more} {then} must be more than {less} {first}")
+        return self
+
+
 class Auth(_Section):
     """How long sign-ins last."""
 
@@ -244,6 +265,7 @@ class Settings(BaseSettings):
     profiles: Files = Field(default_factory=Files)
     ordinances: Files = Field(default_factory=Files)
     auth: Auth = Field(default_factory=Auth)
+    retention: Retention = Field(default_factory=Retention)
 
     @classmethod
     def settings_customise_sources(

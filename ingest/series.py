@@ -7,6 +7,7 @@ whose the row is. Rows that cannot be read become a :class:`RowError` with file 
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ def numbered_series(
         with path.open(encoding=mapping.encoding, errors="strict", newline="") as file:
             for number, row in _rows(file, str(path), mapping):
                 if number % _TELL == 0:
-                    at(file.buffer.tell())
+                    at(os.lseek(file.fileno(), 0, os.SEEK_CUR))
                 yield number, row
     except OSError as error:
         raise SeriesError(f"{path}: cannot be read: {error.strerror}") from None

@@ -14,6 +14,7 @@ from store.errors import translated
 from store.ports import StoreError
 
 _PAGES: Final = 4096  # copied between two words about how far it is
+_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY_S: Final = 10.0
 
 
@@ -62,7 +63,9 @@ def facts(file: Path) -> Facts:
         It is no store's file, or is too damaged to be read.
     """
     with translated(), closing(_open(file)) as raw:
-        integrity = "; ".join(str(row[0]) for row in raw.execute("PRAGMA integrity_check(5)"))
+        integrity = verdict(raw, "integrity_check")
+        if integrity != "ok":  # what a count would stumble over
+            return Facts(integrity, None, {}, {})
         names = [
             row[0]
             for row in raw.execute(
@@ -75,6 +78,16 @@ def facts(file: Path) -> Facts:
         rows = {name: raw.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}
         counters = dict(raw.execute("SELECT name, count FROM totals ORDER BY name"))
     return Facts(integrity, None if revision is None else revision[0], rows, counters)
+
+
+def verdict(raw: sqlite3.Connection, check: str) -> str:
+    """``ok``, or what the engine's own check says is damaged; errors that are no damage are raised."""
+    try:
+        return "; ".join(str(row[0]) for row in raw.execute(f"PRAGMA {check}(5)"))
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
+            return str(error)
+        raise
 
 
 def flush(path: Path) -> None:

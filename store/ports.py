@@ -24,6 +24,7 @@ from store.records import (
     Interceptor,
     JournalEntry,
     Json,
+    KeptState,
     Manifest,
     Order,
     OutboxItem,
@@ -228,6 +229,50 @@ class Ledger(Protocol):
     def remember(self, key: str, digest: str, status: int, body: str, now_us: int) -> None: ...
 
 
+class Keeping(Protocol):
+    """Thinning of readings, and what the estimate remembers of those that were thinned.
+
+    Spans of ``spared`` are (first, last) event times [us], both included: readings in them stay as they are.
+    """
+
+    def kept_states(self) -> list[KeptState]: ...
+    def kept_state(self, interceptor: str) -> KeptState | None: ...
+    def put_kept_state(self, state: KeptState) -> None: ...
+    def next_us(self, sensors: Sequence[str], since_us: int) -> int | None:
+        """The oldest event time not before an instant."""
+
+    def newest_reception_us(self, sensors: Sequence[str], since_us: int, until_us: int) -> int | None:
+        """When the last of a span's readings was received."""
+
+    def thin(
+        self,
+        sensors: Sequence[str],
+        since_us: int,
+        until_us: int,
+        bucket_us: int,
+        spared: Sequence[tuple[int, int]],
+    ) -> int:
+        """Keep the first reading of each bucket and kind of message; returns how many went."""
+
+    def thinnable(
+        self,
+        sensors: Sequence[str],
+        since_us: int,
+        until_us: int,
+        bucket_us: int,
+        spared: Sequence[tuple[int, int]],
+    ) -> int:
+        """How many readings :meth:`thin` would remove."""
+
+    def delete(
+        self, sensors: Sequence[str], before_us: int, spared: Sequence[tuple[int, int]], limit: int
+    ) -> int:
+        """Remove readings older than an instant, the oldest first, at most so many; returns how many went."""
+
+    def deletable(self, sensors: Sequence[str], before_us: int, spared: Sequence[tuple[int, int]]) -> int:
+        """How many readings :meth:`delete` would remove in the end."""
+
+
 class Store(Protocol):
     """One data directory or database."""
 
@@ -237,6 +282,8 @@ class Store(Protocol):
     def registry(self) -> Registry: ...
     @property
     def ledger(self) -> Ledger: ...
+    @property
+    def keeping(self) -> Keeping: ...
 
     def transaction(self) -> AbstractContextManager[None]:
         """BEGIN IMMEDIATE … COMMIT on the writer's connection; nested calls join the outer one.

@@ -116,6 +116,22 @@ class Totals:
     heartbeat: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class KeptState:
+    """What the estimate of one interceptor remembers of all readings before ``time_us``, which may be thinned.
+
+    ``newest_us`` is the newest reading in it; ``fingerprint`` names the geometry it was made for. Before
+    ``daily_us`` one reading a day is left.
+    """
+
+    interceptor: str
+    time_us: int
+    newest_us: int | None
+    daily_us: int
+    fingerprint: str
+    state: bytes
+
+
 # ---- registry ----------------------------------------------------------------------------------------
 
 

@@ -17,9 +17,10 @@ from sqlalchemy.pool import NullPool
 
 from store.errors import translated
 from store.history import SqlHistory
+from store.keeping import SqlKeeping
 from store.ledger import SqlLedger
 from store.migrate import migrate
-from store.ports import History, Ledger, Registry, Store, StoreError
+from store.ports import History, Keeping, Ledger, Registry, Store, StoreError
 from store.readers import Readers, end
 from store.registry import SqlRegistry
 
@@ -80,6 +81,7 @@ class SqlStore:
         self.history: History = self._history
         self.registry: Registry = SqlRegistry(self)
         self.ledger: Ledger = SqlLedger(self)
+        self.keeping: Keeping = SqlKeeping(self)
         self._readers = Readers(self._connect_reader)
         with translated():
             self._writer = self._connect()

@@ -46,7 +46,8 @@ def _up(envelope: dict[str, Any]) -> Uplink:
     document = envelope.get("object")
     if document is None and envelope.get("data"):
         raise undecoded("object", "ChirpStack")
-    return Uplink(document=document, time=envelope.get("time"), seq=envelope.get("fCnt"), seq_name="fCnt")
+    count = envelope.get("fCnt", 0)  # early v4 leaves zeros out
+    return Uplink(document=document, time=envelope.get("time"), seq=count, seq_name="fCnt")
 
 
 def _status(envelope: dict[str, Any]) -> Uplink:

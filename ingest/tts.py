@@ -53,6 +53,6 @@ def read(document: Any, event: str) -> Uplink:
         document=decoded,
         time=message.get("received_at", envelope.get("received_at")),
         time_name="uplink_message.received_at",
-        seq=message.get("f_cnt"),
+        seq=message.get("f_cnt", 0),  # zeros are left out
         seq_name="uplink_message.f_cnt",
     )

@@ -6,6 +6,7 @@ import io
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -81,6 +82,10 @@ def live(tmp_path: Path) -> Iterator[Running]:
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
+        deadline = time.monotonic() + 30
+        while not server.started and time.monotonic() < deadline:
+            thread.join(0.01)
+        assert server.started
         made = Running(service, f"http://127.0.0.1:{listener.getsockname()[1]}", key, settings)
         yield made
         for one in made.clients:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -126,6 +126,12 @@ def spool_opener(settings: Settings) -> Callable[[int], Spool] | None:
             raise ConfigurationError([f"spool.dir: {error}"]) from None
 
     return opened
+
+
+def _spool_held(settings: Settings) -> AbstractContextManager[None]:
+    """A spool outside the data directory is this service's alone, as the data directory is."""
+    folder = settings.spool.dir
+    return nullcontext() if folder is None else held(folder, what="the spool's directory")
 
 
 class LiveService:
@@ -284,7 +290,7 @@ def _sound_store(settings: Settings) -> Iterator[None]:
 def serve(settings: Settings, *, ready: Callable[[LiveService], None] = lambda _: None) -> None:
     """Run the service until SIGINT or SIGTERM; everything handed over is committed before it returns."""
     listener = listen(settings)
-    with held(settings.data_dir), _sound_store(settings), running(settings) as service:
+    with held(settings.data_dir), _spool_held(settings), _sound_store(settings), running(settings) as service:
         config = uvicorn.Config(
             create_app(service),
             log_config=None,

@@ -101,6 +101,7 @@ class Spool:
         self._ahead: deque[tuple[int, RawMessage]] = deque()  # read and not yet given out
         with _explained(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _sync_folder(folder.parent)
             self._segments.extend(_found(folder))
         self._last = max(taken, self._segments[-1].last if self._segments else 0)
         self.discard(taken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 import sqlite3
 import threading
@@ -31,10 +32,10 @@ def spooling(
     """A running service that is soon impatient."""
     made: list[Service] = []
 
-    def make(max_bytes: int = 1 << 28) -> Service:
+    def make(max_bytes: int = 1 << 28, mqtt: str = "", more: str = "") -> Service:
         data = tmp_path / "data"
         with_fleet(data)
-        table = f"[spool]\npatience_s = {PATIENCE_S}\nmax_bytes = {max_bytes}"
+        table = f"{mqtt}\n[spool]\npatience_s = {PATIENCE_S}\nmax_bytes = {max_bytes}\n{more}"
         made.append(Service(tmp_path, data, embedded.port, free_port(), mqtt=table))
         made[-1].start()
         until(made[-1].ready, "ready")
@@ -112,6 +113,48 @@ def test_what_comes_while_the_store_is_locked_is_spooled_and_then_stored(
     until(lambda: service.counters()["stored"] == 310, "and on it goes")
     assert service.counters()["duplicate"] == 0
     check(service, 310)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spool", ["true", "false"])
+def test_pings_go_on_while_the_store_hangs(
+    spooling: Make, embedded: EmbeddedBroker, publisher: Callable[[int], Publisher], spool: str
+) -> None:
+    """Half a minute at a keepalive of 5 s, after which a broker drops whoever is silent for 7.5 s."""
+    service, sensor = spooling(mqtt="keepalive_s = 5", more=f"enabled = {spool}"), publisher(embedded.port)
+    with locked(service):
+        sensor.send(*payloads(0, 300))
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            assert "mqtt" not in service.readiness()[1]
+            assert service.counters()["stored"] == 0
+            time.sleep(0.2)  # between two looks
+        assert list(service.readiness()[1]) == ["store"]
+    until(lambda: service.counters()["stored"] == 300, "stored")
+    until(service.ready, "well again")
+    assert len(re.findall(r"\] connected ", service.log)) == 1, service.log
+    check(service, 300)
+
+
+@pytest.mark.slow
+def test_two_services_do_not_share_a_spool(
+    spooling: Make, tmp_path: Path, free_port: Callable[[], int], embedded: EmbeddedBroker
+) -> None:
+    folder = tmp_path / "shared"
+    spooling(more=f'dir = "{folder}"')
+    assert folder.is_dir()
+    (tmp_path / "other").mkdir()
+    other = Service(
+        tmp_path / "other",
+        tmp_path / "other" / "data",
+        embedded.port,
+        free_port(),
+        mqtt=f'[spool]\ndir = "{folder}"',
+    )
+    other.start(wait=False)
+    assert other.child is not None
+    assert other.child.wait(60) == 1
+    assert "shared: the spool's directory is in use by process" in other.log
 
 
 @pytest.mark.slow

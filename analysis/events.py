@@ -27,6 +27,7 @@ GONE_SD: Final = 4.0
 GONE_SHARE: Final = 0.3  # of what was there
 GONE_LEAST: Final = 0.020  # m
 HIDING_S: Final = 1200.0  # s: a shorter silence hides no service of a tank
+MISSED: Final = 1.5  # nominal intervals of silence: a message at least is missing
 PATIENCE_S: Final = 96 * 3600.0  # s: refilling by inflow alone takes days
 RATE_WIDENING: Final = 0.25  # relative sd added to the learned rate by a service
 STANDING: Final = 0.010  # m: a surface that changes less stands
@@ -37,6 +38,7 @@ QUICK_S: Final = 3 * 3600.0  # s: a truck empties the largest tank within this
 STEADY: Final = 0.8  # share of the last days about the static level: liquid that stands, not one that passes
 STAYS_S: Final = 3600.0  # s about the static level after the refill: it is back for good
 TAMPER: Final = -1
+UNEXPLAINED: Final = -2  # less is seen than before, and nothing tells why: a cleaned probe, a little skimming
 NONE: Final = 0
 PARTIAL: Final = 1
 COMPLETE: Final = 2
@@ -58,6 +60,7 @@ class Sight(NamedTuple):
     base: Floats
     static: Floats
     resolution: Floats
+    interval: Floats
 
 
 class Case(NamedTuple):
@@ -165,7 +168,8 @@ def judge(track: TrackState, row: int, sight: Sight, at: int, k: Kalman) -> Case
     Complete: what is left of FOG and solids together is at most the largest of 10 % of what was there, 2 % of
     the base depth and twice the device's resolution, judged as a probability, and the liquid was seen near
     the floor; without a drawdown only where both layers went and the device cannot see the liquid or was
-    silent long enough (contracts, section 3). Layers gone under its eyes without a drawdown are tampering.
+    silent long enough (contracts, section 3). Layers gone under its eyes without a drawdown are tampering; a
+    part of them is partial service only where a message of that time is missing.
     """
     seen = track.seen[row]
     before = np.where(seen, np.maximum(k.x[at], 0.0), np.nan)
@@ -202,9 +206,10 @@ def judge(track: TrackState, row: int, sight: Sight, at: int, k: Kalman) -> Case
     hidden = silence >= HIDING_S or not bool(track.sees_liquid[row]) or (lows == 1 and deep)
     if both and hidden and p >= 0.5:
         return Case(row, COMPLETE, 0.75 * p, before, after)
-    if hidden or lows:
+    blind = silence >= MISSED * float(sight.interval[at]) or not bool(track.sees_liquid[row])
+    if (hidden and blind) or lows:
         return Case(row, PARTIAL, 0.6, before, after)
-    return Case(row, TAMPER if total > 0.5 * size else NONE, 0.3, before, after)
+    return Case(row, TAMPER if total > 0.5 * size else UNEXPLAINED, 0.3, before, after)
 
 
 def _stood_and_came_back(track: TrackState, row: int, sight: Sight, at: int) -> bool:

@@ -187,6 +187,7 @@ class Work:
             base=fleet.track_base[rows],
             static=fleet.track_static[rows],
             resolution=fleet.track_resolution[rows],
+            interval=self._interval(a, b),
         )
 
     def _remember(self, sensors: Rows, depth: Floats) -> None:
@@ -246,7 +247,7 @@ class Work:
                 (self.track.x, self.track.r, self.track.p00, self.track.p01, self.track.p11), k, strict=True
             ):
                 field[row] = value[at]
-            if case.verdict == events.TAMPER:
+            if case.verdict < 0:
                 continue
             self.track.verdict[row] = case.verdict
             self.track.verdict_conf[row] = case.confidence

@@ -40,7 +40,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path, free_port: Callable[[
 # ---- subscriptions of a kept session -----------------------------------------------------------------
 
 
-def test_a_topic_taken_out_of_the_configuration_no_longer_comes(broker: Any, session: Sessions) -> None:
+def test_L3_a_topic_taken_out_of_the_configuration_no_longer_comes(broker: Any, session: Sessions) -> None:
     both = ("a/+/readings", "b/+/readings")
     first = session(broker.port, subscriptions=both)
     until(lambda: bool(first.notices()), "settled")
@@ -159,7 +159,7 @@ def mute() -> Iterator[Mute]:
     one.close()
 
 
-def test_a_silent_broker_is_told_and_tried_anew_once(mute: Mute, session: Sessions) -> None:
+def test_L19_a_silent_broker_is_told_and_tried_anew_once(mute: Mute, session: Sessions) -> None:
     one = session(mute.port, version="3.1.1", keepalive_s=2, stall_s=1.0)
     until(lambda: mute.connections == 2, "a new connection")
     until(lambda: one.ready()[0], "connected anew")
@@ -197,7 +197,7 @@ def test_a_store_that_holds_everything_up_is_no_stall(mute: Mute, session: Sessi
 
 
 @pytest.mark.slow
-def test_of_two_with_one_client_id_the_newcomer_steps_back(broker: Any, session: Sessions) -> None:
+def test_L12_of_two_with_one_client_id_the_newcomer_steps_back(broker: Any, session: Sessions) -> None:
     first = session(broker.port, clock=time.time)
     settled = time.monotonic() + 10.5  # the first has a long connection to lose
     until(lambda: time.monotonic() > settled, "the first is settled")

@@ -96,6 +96,11 @@ class Rig:
         until(lambda: self.stored() >= count, f"{count} stored", limit_s)
         until(lambda: self.service.counters()["pending"] == 0, "nothing pending", limit_s)
 
+    def wait_caught_up(self) -> None:
+        """Until everything acknowledged up to now is stored, while the load goes on."""
+        goal = len(self.sent())
+        until(lambda: self.stored() >= goal, f"{goal} stored", 90.0)
+
     def check(self, *, quarantined: int = 0, lost: Callable[[Sent], bool] = lambda _: False) -> Counter[str]:
         """Everything that must hold, once the loads have ended; ``lost``: readings that a fault may have taken.
 

@@ -208,7 +208,7 @@ def test_stopped_while_held_up_it_goes_on_with_the_spool(
     life.store.close()
 
 
-def test_without_room_in_the_spool_nothing_is_promised(tmp_path: Path, rules: Rules) -> None:
+def test_L74_without_room_in_the_spool_nothing_is_promised(tmp_path: Path, rules: Rules) -> None:
     life, windows = Life(tmp_path, rules), stream()
     script = life.begin()
     life.fill()

@@ -117,7 +117,7 @@ def test_what_comes_while_the_store_is_locked_is_spooled_and_then_stored(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spool", ["true", "false"])
-def test_pings_go_on_while_the_store_hangs(
+def test_L8_pings_go_on_while_the_store_hangs(
     spooling: Make, embedded: EmbeddedBroker, publisher: Callable[[int], Publisher], spool: str
 ) -> None:
     """Half a minute at a keepalive of 5 s, after which a broker drops whoever is silent for 7.5 s."""
@@ -159,7 +159,43 @@ def test_two_services_do_not_share_a_spool(
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_minute_without_the_store_under_load(
+def test_L6_a_store_that_is_slow_again_and_again(
+    spooling: Make, embedded: EmbeddedBroker, publisher: Callable[[int], Publisher]
+) -> None:
+    """The writer changes between source and spool all the time, and what was acknowledged is stored."""
+    service, sensor = spooling(), publisher(embedded.port)
+    ending = threading.Event()
+
+    def hinder() -> None:
+        while not ending.is_set():
+            with locked(service):
+                ending.wait(2 * PATIENCE_S)
+            ending.wait(PATIENCE_S)
+
+    thread = threading.Thread(target=hinder)
+    thread.start()
+    sent = 0
+
+    def load() -> bool:
+        nonlocal sent
+        sensor.send(*payloads(sent, 50))
+        sent += 50
+        service.counters()
+        return service.log.count("the spool is drained") >= 4
+
+    try:
+        until(load, "drained four times under load")
+    finally:
+        ending.set()
+        thread.join(60)
+    until(lambda: service.counters()["stored"] == sent, "stored")
+    assert service.counters()["duplicate"] == 0
+    check(service, sent)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_L61_a_minute_without_the_store_under_load(
     spooling: Make, embedded: EmbeddedBroker, publisher: Callable[[int], Publisher]
 ) -> None:
     service, sensor = spooling(), publisher(embedded.port)
@@ -179,7 +215,7 @@ def test_a_minute_without_the_store_under_load(
 
 
 @pytest.mark.slow
-def test_a_full_spool_stops_the_acknowledgements_and_loses_nothing(
+def test_L67_a_full_spool_stops_the_acknowledgements_and_loses_nothing(
     spooling: Make, embedded: EmbeddedBroker, publisher: Callable[[int], Publisher]
 ) -> None:
     service, sensor = spooling(max_bytes=1 << 20), publisher(embedded.port)

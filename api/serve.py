@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,10 +32,10 @@ from api.intake import Flow
 from api.recent import Recent
 from api.settings import ConfigurationError, Settings, check_bind
 from api.source import ClockSource
+from api.spooling import spool_held, spool_opener
 from ingest.pace import Limits
 from ingest.profile import DeviceProfile, load_profiles
 from ingest.session import SWITCH_S, MqttSettings, Session, SessionStatus
-from ingest.spool import Spool, SpoolError
 from simulators.clock import AcceleratedClock
 from store import open_store
 from store.ports import Store
@@ -110,28 +110,6 @@ def mqtt_source(settings: Settings, clock: Callable[[], float], store: Store) ->
         remembered=remembered(store, mqtt.host, mqtt.port, mqtt.client_id),
         silent_after_s=Cadence(store),
     )
-
-
-def spool_opener(settings: Settings) -> Callable[[int], Spool] | None:
-    """Opens the disk spool for the number of the last message committed; None where none is wanted."""
-    spool = settings.spool
-    if not (settings.mqtt.enabled and spool.enabled):
-        return None
-    folder = spool.dir or settings.data_dir / "spool"
-
-    def opened(taken: int) -> Spool:
-        try:
-            return Spool(folder, spool.max_bytes, taken=taken)
-        except SpoolError as error:
-            raise ConfigurationError([f"spool.dir: {error}"]) from None
-
-    return opened
-
-
-def _spool_held(settings: Settings) -> AbstractContextManager[None]:
-    """A spool outside the data directory is this service's alone, as the data directory is."""
-    folder = settings.spool.dir
-    return nullcontext() if folder is None else held(folder, what="the spool's directory")
 
 
 class LiveService:
@@ -209,14 +187,17 @@ def running(settings: Settings) -> Iterator[LiveService]:
             return Core(store, rules, start_us=int(clock() * 1e6), written=written)
 
         source = mqtt_source(settings, clock, store)
-        engine = Engine(
-            make_core,
-            source,
-            clock,
-            record=settings.record,
-            spool=spool_opener(settings),
-            patience_s=settings.spool.patience_s,
-        )
+        with ExitStack() as undo:
+            undo.callback(source.stop)
+            engine = Engine(
+                make_core,
+                source,
+                clock,
+                record=settings.record,
+                spool=spool_opener(settings, store),
+                patience_s=settings.spool.patience_s,
+            )
+            undo.pop_all()
         dispatcher = _dispatcher(settings, store, engine)
         keeper = (
             None if isinstance(source, ClockSource) else SessionKeeper(source, engine, store, settings.mqtt)
@@ -290,7 +271,7 @@ def _sound_store(settings: Settings) -> Iterator[None]:
 def serve(settings: Settings, *, ready: Callable[[LiveService], None] = lambda _: None) -> None:
     """Run the service until SIGINT or SIGTERM; everything handed over is committed before it returns."""
     listener = listen(settings)
-    with held(settings.data_dir), _spool_held(settings), _sound_store(settings), running(settings) as service:
+    with held(settings.data_dir), spool_held(settings), _sound_store(settings), running(settings) as service:
         config = uvicorn.Config(
             create_app(service),
             log_config=None,

@@ -14,8 +14,8 @@ import pytest
 from api.core import Core, Rules
 from api.engine import Engine
 from api.fleet_file import Known, parse_fleet
-from api.serve import load_rules
-from api.settings import Settings
+from api.serve import load_rules, running
+from api.settings import ConfigurationError, Settings
 from api.work import put_fleet
 from ingest.message import RawMessage
 from ingest.spool import Spool
@@ -227,3 +227,36 @@ def test_L74_without_room_in_the_spool_nothing_is_promised(tmp_path: Path, rules
     life.engine.stop()
     assert life.store.history.totals().stored == 160
     life.store.close()
+
+
+def test_a_spool_of_another_store_is_refused_unless_this_one_is_new(tmp_path: Path) -> None:
+    """As when the data directory was put away, and `spool.dir` was not."""
+
+    def settings(data: str) -> Settings:
+        return Settings(data_dir=tmp_path / data, mqtt={"port": 9}, spool={"dir": tmp_path / "spool"})
+
+    def reading(second: int) -> RawMessage:
+        return RawMessage("quarterline/v1/d-1/readings", b'{"surface_mm": 1}', T0 + second)
+
+    def leave(number: int) -> None:
+        spool = Spool(tmp_path / "spool", 1 << 20, taken=number - 1)
+        spool.append(number, [reading(number)])
+        spool.close()
+
+    def drain(data: str) -> int:
+        with running(settings(data)) as service:
+            until(lambda: service.pending() == 0, "drained")
+            return service.store.history.totals().received
+
+    assert drain("first") == 0
+    leave(1)
+    assert drain("first") == 1
+    leave(2)
+    assert drain("new") == 1  # it has taken nothing yet: nothing can be taken for something else
+    leave(3)
+    with pytest.raises(
+        ConfigurationError, match=r"spool.dir: .*holds messages that another store has yet to take"
+    ):
+        drain("first")
+    assert drain("new") == 2
+    assert drain("first") == 1  # empty, it is anybody's

@@ -61,6 +61,11 @@ class MqttSettings:
     )
 
     @property
+    def uses_tls(self) -> bool:
+        """Whether to speak TLS: naming whom to trust asks for it."""
+        return self.tls or self.ca_file is not None
+
+    @property
     def address(self) -> str:
         """The broker, for a sentence."""
         return f"{self.host}:{self.port}"
@@ -261,7 +266,7 @@ class Connection:
         )
         if settings.username is not None:
             client.username_pw_set(settings.username, password(settings.password, settings.password_file))
-        if settings.tls or settings.ca_file is not None:
+        if settings.uses_tls:
             client.tls_set_context(tls_context(settings.ca_file, settings.cert_file, settings.key_file))
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe

@@ -16,8 +16,8 @@ def refusal_hint(reason: str) -> str:
     return ""
 
 
-def words(error: BaseException, host: str) -> str:
-    """An error of the network or of TLS, with what to look at."""
+def words(error: BaseException, host: str, *, tls: bool = False) -> str:
+    """An error of the network or of TLS, with what to look at; ``tls`` where it was to begin just then."""
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message.rstrip(".")
         if "mismatch" in reason.lower() or "not valid for" in reason.lower():
@@ -30,6 +30,8 @@ def words(error: BaseException, host: str) -> str:
             f"TLS failed ({error.reason or error}): check mqtt.tls and mqtt.port, "
             "and mqtt.cert_file where it asks for one"
         )
+    if tls and isinstance(error, ConnectionResetError):
+        return "reset where TLS was to begin: does the broker speak it there? check mqtt.tls and mqtt.port"
     if isinstance(error, socket.gaierror):
         return (
             f"the name {host!r} cannot be resolved ({error.strerror}): check mqtt.host and this machine's DNS"

@@ -185,9 +185,9 @@ class Session:
             except AccessError as error:
                 self._say(False, str(error))
             except (OSError, ValueError) as error:
-                self._say(
-                    False, f"cannot reach {self._settings.address}: {words(error, self._settings.host)}"
-                )
+                settings = self._settings
+                reason = words(error, settings.host, tls=settings.uses_tls)
+                self._say(False, f"cannot reach {settings.address}: {reason}")
             except Exception as error:
                 # the thread must outlive any fault: the broker redelivers what was not acknowledged
                 _log.exception("the session was broken by a fault")

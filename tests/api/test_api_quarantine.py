@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import random
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +17,9 @@ import pytest
 import structlog
 from starlette.testclient import TestClient
 
+from api.core import Core
 from api.http.app import create_app
+from api.replay import Replay
 from api.security import new_key
 from api.serve import LiveService, load_rules, running
 from api.service import Fleet
@@ -219,6 +223,34 @@ def test_who_may_do_what(started: Callable[..., tuple[LiveService, TestClient]])
     assert client.get("/api/v1/gaps", headers=reader).json() == {"items": [], "next": None}
 
 
+def test_the_pace_of_a_sensor_is_judged_alike_live_after_restarts_and_in_a_replay(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    rules = load_rules(Settings(limits=Limits(sensor_per_s=0.02, sensor_burst=10)))
+    at_us, stream = T0_US, []
+    for n in range(300):
+        at_us += chance.choice([0, 0, 1000, 5_000_000, 40_000_000, 100_000_000])
+        stream.append(said(b'{"time": %d, "surface_mm": 1000}' % (1_767_225_600 + n), at_us=at_us))
+    stores = [open_store(tmp_path / name, durable=False) for name in ("once", "again", "replayed")]
+    for store in stores:
+        put_fleet(store, NATIVE)
+    Core(stores[0], rules, start_us=T0_US).accept(stream, at_us)
+    start = 0
+    while start < len(stream):
+        end = start + chance.randint(1, 30)
+        Core(stores[1], rules, start_us=T0_US).accept(
+            stream[start:end], stream[min(end, 300) - 1].received_us
+        )
+        start = end
+    Replay(stores[2], rules, io.BytesIO()).run(stream)
+    verdicts = [[(q.received_us, q.reason) for q in one.history.quarantine(limit=1000)] for one in stores]
+    assert {reason for _, reason in verdicts[0]} == {"rate"}
+    assert 20 < len(verdicts[0]) < 280
+    assert verdicts[1] == verdicts[0]
+    assert verdicts[2] == verdicts[0]
+    for store in stores:
+        store.close()
+
+
 # ---- the command line --------------------------------------------------------------------------------
 
 Run = Callable[..., tuple[int, str, str]]
@@ -258,7 +290,9 @@ def filled(folder: Path, *messages: RawMessage) -> None:
 
 
 def test_a_device_profile_that_was_missing_makes_readings_of_what_waited(run: Run, tmp_path: Path) -> None:
-    filled(tmp_path, said(b'{"surface": 1000, "time": 1767225600}'), said(b"[]"), said(b'{"surface": 1, "x":'))
+    filled(
+        tmp_path, said(b'{"surface": 1000, "time": 1767225600}'), said(b"[]"), said(b'{"surface": 1, "x":')
+    )
     status, out, _ = run("quarantine", "list")
     assert status == 0
     assert next(line.split("  ")[2:4] for line in out.splitlines()) == [

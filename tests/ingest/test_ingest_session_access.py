@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -15,6 +16,7 @@ import pytest
 from sessions import Sessions, collect, publish, until
 
 from ingest.broker import EmbeddedBroker
+from ingest.reasons import words
 
 
 @pytest.fixture
@@ -134,6 +136,34 @@ def test_while_a_connection_is_being_made_the_clock_goes_on_and_it_can_stop(
         assert not one._thread.is_alive()
     finally:
         listener.close()
+
+
+@pytest.mark.mosquitto
+def test_tls_where_the_broker_speaks_none_is_named(
+    mosquitto_broker: Callable[..., Any], session: Sessions
+) -> None:
+    port = mosquitto_broker().port
+    one = session(port, wait=False, host="localhost", tls=True)
+    until(lambda: "check mqtt.tls and mqtt.port" in one.ready()[1], "the reason")
+
+
+@pytest.mark.parametrize(
+    (
+        "message",
+        "remedy",
+    ),  # OpenSSL's X509_verify_cert_error_string, and Python's of a name that does not fit
+    [
+        ("Hostname mismatch, certificate is not valid for 'broker'.", "check mqtt.host"),
+        ("IP address mismatch, certificate is not valid for '10.0.0.1'.", "check mqtt.host"),
+        ("certificate has expired", "renew it, and check both clocks"),
+        ("self-signed certificate", "check mqtt.ca_file"),
+        ("unable to get local issuer certificate", "check mqtt.ca_file"),
+    ],
+)
+def test_what_is_wrong_with_a_certificate_says_what_to_look_at(message: str, remedy: str) -> None:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = message
+    assert words(error, "broker").endswith(remedy)
 
 
 # ---- threads and huge messages -----------------------------------------------------------------------

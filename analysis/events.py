@@ -37,6 +37,8 @@ SETTLED: Final = 0.10  # m between two readings: more, and the liquid still move
 QUICK_S: Final = 3 * 3600.0  # s: a truck empties the largest tank within this
 STEADY: Final = 0.8  # share of the last days about the static level: liquid that stands, not one that passes
 STAYS_S: Final = 3600.0  # s about the static level after the refill: it is back for good
+ALONE_AFTER: Final = 16  # readings that must agree where one layer is all a device sees
+EMPTIED: Final = 0.08  # of the static level: what stood there last is no deeper than that, seen or not
 TAMPER: Final = -1
 UNEXPLAINED: Final = -2  # less is seen than before, and nothing tells why: a cleaned probe, a little skimming
 NONE: Final = 0
@@ -113,8 +115,12 @@ def watch(track: TrackState, rows: Rows, sight: Sight, k: Kalman) -> tuple[Bools
     track.lows[rows] += dry
     _collect(track, rows, sight, opened, dry & ~_over(track, rows, sight))
     overdue = opened & (sight.time - track.open_s[rows] > PATIENCE_S)
-    stayed = track.seen[rows].any(axis=1) | (sight.time - track.end_s[rows] >= STAYS_S)
-    ready = opened & (stayed & (track.after_count[rows] >= AFTER) | overdue)
+    seen = track.seen[rows]
+    stayed = seen.any(axis=1) | (sight.time - track.end_s[rows] >= STAYS_S)
+    # one layer's word alone, without the liquid's: it must be given again and again
+    alone = seen.any(axis=1) & ~seen.all(axis=1) & ~track.sees_liquid[rows]
+    enough = track.after_count[rows] >= np.where(alone, ALONE_AFTER, AFTER)
+    ready = opened & (stayed & enough | overdue)
     track.mode[rows] = opened
     return opened, np.flatnonzero(ready)
 
@@ -156,7 +162,7 @@ def _collect(track: TrackState, rows: Rows, sight: Sight, opened: Bools, dry: Bo
     track.end_s[rows] = np.where(first, sight.time, track.end_s[rows])
     after = track.after[rows]
     after = np.where(dry[:, None, None], np.nan, after)
-    slot = np.arange(AFTER) == np.minimum(count, AFTER - 1)[:, None]
+    slot = np.arange(AFTER) == (count % AFTER)[:, None]  # the newest ones
     fill = useful[:, None, None] & slot[:, None, :]
     track.after[rows] = np.where(fill, sight.depth[:, :, None], after)
     track.after_count[rows] = count + useful
@@ -188,14 +194,16 @@ def judge(track: TrackState, row: int, sight: Sight, at: int, k: Kalman) -> Case
     limit = max(0.1 * size, 0.02 * float(sight.base[at]), 2.0 * float(sight.resolution[at]))
     left = float(np.nansum(after))
     left_sd = float(np.sqrt(np.nansum(np.where(seen, sd * sd, 0.0))))
-    p = float(ndtr((limit - left) / max(left_sd, 1e-6))) if seen.all() else 0.0
+    p = float(ndtr((limit - left) / max(left_sd, 1e-6)))
+    if not seen.all():  # the surface itself was seen at the floor: whatever is not seen went with the liquid
+        p = min(p, 0.75) if lows >= 1 and lowest <= EMPTIED * static else 0.0
     full = not track.rest[row] < FULL * static
     if not seen.any():
         served = drained and lows >= 2 and _stood_and_came_back(track, row, sight, at)
         return Case(row, PARTIAL if served else NONE, 0.6 if served else 0.0, before, after)
     if drained and (fell or (lows >= 2 and full)):
-        complete = p >= 0.5
-        return Case(row, COMPLETE if complete else PARTIAL, 0.5 + 0.49 * abs(2 * p - 1), before, after)
+        sure = 0.5 + 0.49 * abs(2 * p - 1) if p > 0.0 or seen.all() else 0.6
+        return Case(row, COMPLETE if p >= 0.5 else PARTIAL, sure, before, after)
     if lows >= 2 and (fell or (deep and full)):
         return Case(row, PARTIAL, 0.9 if fell else 0.6, before, after)
     if not fell:

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from api import cli_data, cli_evaluate, cli_quarantine, cli_sensor, cli_simulate
+from api import cli_bench, cli_data, cli_evaluate, cli_quarantine, cli_sensor, cli_simulate
 from api.faults import USER_FAULTS, in_a_sentence, wrong_use
 from api.logs import set_up_logs
-from api.terminal import ConfigOption, JsonOption, answer, complain, fail, say
+from api.terminal import ConfigOption, JsonOption, answer, complain, say
 
 app = typer.Typer(
     name="quarterline",
@@ -23,11 +23,10 @@ app = typer.Typer(
 )
 fleet_app = typer.Typer(help="Sites, interceptors, sensors and haulers.", no_args_is_help=True)
 token_app = typer.Typer(help="Keys for programs, and sign-in links for people.", no_args_is_help=True)
-bench_app = typer.Typer(help="Measure this machine, against a peer in the same run.", no_args_is_help=True)
 ordinance_app = typer.Typer(help="The rules of each city, with their sections.", no_args_is_help=True)
 app.add_typer(fleet_app, name="fleet")
 app.add_typer(token_app, name="token")
-app.add_typer(bench_app, name="bench")
+app.add_typer(cli_bench.bench_app, name="bench")
 app.add_typer(ordinance_app, name="ordinance")
 app.add_typer(cli_sensor.sensor_app, name="sensor")
 app.add_typer(cli_quarantine.quarantine_app, name="quarantine")
@@ -182,26 +181,6 @@ def doctor(config: ConfigOption = None, json: JsonOption = False) -> None:
                 + (f"\n         -> {one.remedy}" if one.remedy else "")
             )
     raise typer.Exit(1 if any(one.state == FAULT for one in findings) else 0)
-
-
-@bench_app.command("ingest")
-def bench_ingest(
-    messages: Annotated[int, typer.Option(help="Length of the queue.", min=1000)] = 100_000,
-    runs: Annotated[int, typer.Option(help="Runs of each, in turn.", min=1)] = 3,
-    mqtt: Annotated[str, typer.Option(help="MQTT version of both: 3.1.1 or 5.")] = "3.1.1",
-    json: JsonOption = False,
-) -> None:
-    """Messages a second acknowledged after commit, beside a bare receive-and-acknowledge loop."""
-    from ingest.bench import bench_ingest as measure
-    from ingest.bench import in_words
-
-    if mqtt not in {"3.1.1", "5"}:
-        fail(f"--mqtt: {mqtt!r} is neither 3.1.1 nor 5", 2)
-    result = measure(messages=messages, runs=runs, version=mqtt, progress=complain)
-    if json:
-        answer(result)
-    else:
-        say(in_words(result))
 
 
 @ordinance_app.command("show")

@@ -24,18 +24,15 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from ingest.bench_payload import NINE, Shape
 from ingest.broker import BrokerError
 from ingest.decode import Decoder
 from ingest.profile import load_profiles
 from ingest.session import SWITCH_S, MqttSettings, Session
 from store import open_store
-from store.records import Sensor
 
 HOST: Final = "127.0.0.1"
-SENSORS: Final = 1000
 GOAL: Final = 0.65
-_T0_MS: Final = 1_767_225_600_000  # 2026-01-01T00:00:00Z
-_TOPIC: Final = "quarterline/v1/+/readings"
 _LIMIT_S: Final = 300.0
 _PUBLISHED_AT_ONCE: Final = 5000  # the publisher's own queue is bounded
 _CONFIG: Final = """\
@@ -43,7 +40,7 @@ listener {port} {host}
 allow_anonymous true
 persistence false
 max_queued_messages 0
-max_inflight_messages 1000
+max_inflight_messages {window}
 log_type none
 """
 
@@ -52,6 +49,7 @@ log_type none
 class Result:
     """Medians over the runs [messages/s]."""
 
+    shape: Shape
     messages: int
     window: int
     version: str
@@ -66,6 +64,8 @@ class Result:
     def as_json(self) -> dict[str, Any]:
         """For a program."""
         return {
+            "shape": self.shape.name,
+            "message_bytes": len(self.shape.payload(0)),
             "messages": self.messages,
             "window": self.window,
             "mqtt": self.version,
@@ -78,8 +78,10 @@ class Result:
 
 def in_words(result: Result) -> str:
     """For a person."""
+    shape = result.shape
     return (
-        f"{result.messages} queued QoS 1 messages over MQTT {result.version}, window {result.window}, "
+        f"{result.messages} queued QoS 1 messages ({shape.title}, {len(shape.payload(0))} bytes) "
+        f"over MQTT {result.version}, window {result.window}, "
         f"median of {len(result.ours)} runs\n"
         f"bare paho, receive and acknowledge:    {statistics.median(result.bare):>9,.0f} messages/s\n"
         f"acknowledged after commit (SQLite):    {statistics.median(result.ours):>9,.0f} messages/s\n"
@@ -93,6 +95,7 @@ def bench_ingest(
     runs: int,
     version: str = "3.1.1",
     window: int = 1000,
+    shape: Shape = NINE,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """Drain a queue of ``messages`` with the bare client and with ours, ``runs`` times in turn.
@@ -107,31 +110,27 @@ def bench_ingest(
     bare, ours = [], []
     with tempfile.TemporaryDirectory(prefix="quarterline-bench-") as folder:
         for run in range(runs):
-            with _mosquitto(Path(folder)) as port:
-                _queue(port, "bare", messages)
-                bare.append(messages / _drain_bare(port, messages, version))
-            with _mosquitto(Path(folder)) as port:
-                _queue(port, "ours", messages)
-                ours.append(
-                    messages / _drain_ours(port, messages, version, window, Path(folder) / f"data-{run}")
-                )
+            with mosquitto(Path(folder), window) as port:
+                _queue(port, "bare", messages, shape)
+                bare.append(messages / _drain_bare(port, messages, version, window))
+            with mosquitto(Path(folder), window) as port:
+                _queue(port, "ours", messages, shape)
+                data = Path(folder) / f"data-{run}"
+                ours.append(messages / _drain_ours(port, messages, version, window, shape, data))
             progress(f"run {run + 1}: bare {bare[-1]:,.0f}/s, ours {ours[-1]:,.0f}/s")
     sys.setswitchinterval(before)
-    return Result(messages, window, version, tuple(bare), tuple(ours))
-
-
-def payload(number: int) -> bytes:
-    """One native message of nine fields."""
-    at_ms = _T0_MS + number // SENSORS * 900_000
-    return (
-        f'{{"time": {at_ms}, "seq": {number // SENSORS}, "surface_mm": {1180 + number % 40}, '
-        f'"fog_bottom_mm": {1101 - number % 50}, "solids_top_mm": {88 + number % 9}, "inlet_f": 104.5, '
-        f'"inlet_max_f": 118.4, "tank_c": 27.{number % 10}, "battery_v": 3.61}}'
-    ).encode()
+    return Result(shape, messages, window, version, tuple(bare), tuple(ours))
 
 
 @contextmanager
-def _mosquitto(folder: Path) -> Iterator[int]:
+def mosquitto(folder: Path, window: int = 1000) -> Iterator[int]:
+    """A Mosquitto of our own on loopback, which drops nothing; gives its port.
+
+    Raises
+    ------
+    BrokerError
+        There is none on this machine, or it does not start.
+    """
     program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
     if program is None:
         raise BrokerError("mosquitto is missing: apt-get install mosquitto")
@@ -139,7 +138,7 @@ def _mosquitto(folder: Path) -> Iterator[int]:
         probe.bind((HOST, 0))
         port = int(probe.getsockname()[1])
     config = folder / "mosquitto.conf"
-    config.write_text(_CONFIG.format(port=port, host=HOST), encoding="utf-8")
+    config.write_text(_CONFIG.format(port=port, host=HOST, window=window), encoding="utf-8")
     child = subprocess.Popen(
         [program, "-c", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -162,32 +161,37 @@ def _wait_for(port: int) -> None:
     raise BrokerError("mosquitto did not start")
 
 
-def _queue(port: int, client_id: str, messages: int) -> None:
-    """Open a session for ``client_id``, leave it, and fill its queue."""
+def open_session(port: int, client_id: str, topics: str = NINE.filter) -> None:
+    """Open a session for ``client_id`` and leave it: from now on the broker queues for it."""
     consumer = paho.Client(
         CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=False, protocol=paho.MQTTv311
     )
     subscribed = []
-    consumer.on_connect = lambda client, *_: client.subscribe(_TOPIC, qos=1)
+    consumer.on_connect = lambda client, *_: client.subscribe(topics, qos=1)
     consumer.on_subscribe = lambda *_: subscribed.append(True)
     consumer.connect(HOST, port)
     while not subscribed:
         consumer.loop(0.1)
     consumer.disconnect()
     consumer.loop(0.1)
+
+
+def _queue(port: int, client_id: str, messages: int, shape: Shape) -> None:
+    """Fill the queue of a session that nobody serves."""
+    open_session(port, client_id, shape.filter)
     publisher = paho.Client(CallbackAPIVersion.VERSION2, client_id="publisher")
     publisher.max_inflight_messages_set(1000)
     publisher.connect(HOST, port)
     publisher.loop_start()
     for number in range(messages):
-        sent = publisher.publish(f"quarterline/v1/b-{number % SENSORS:04d}/readings", payload(number), qos=1)
+        sent = publisher.publish(shape.topic(number), shape.payload(number), qos=1)
         if number % _PUBLISHED_AT_ONCE == 0 or number == messages - 1:
             sent.wait_for_publish(_LIMIT_S)
     publisher.disconnect()
     publisher.loop_stop()
 
 
-def _drain_bare(port: int, messages: int, version: str) -> float:
+def _drain_bare(port: int, messages: int, version: str, window: int) -> float:
     """Seconds that a bare loop takes to receive and acknowledge the queue."""
     client = paho.Client(
         CallbackAPIVersion.VERSION2,
@@ -212,18 +216,17 @@ def _drain_bare(port: int, messages: int, version: str) -> float:
     properties = None
     if version == "5":
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho leaves it untyped
-        properties.ReceiveMaximum = 1000
+        properties.ReceiveMaximum = window
         properties.SessionExpiryInterval = 3600
     client.connect(HOST, port, clean_start=False if version == "5" else 3, properties=properties)
     client.loop_forever()
     return time.perf_counter() - began
 
 
-def _drain_ours(port: int, messages: int, version: str, window: int, data_dir: Path) -> float:
+def _drain_ours(port: int, messages: int, version: str, window: int, shape: Shape, data_dir: Path) -> float:
     """Seconds that session, decoder and store take to commit and then acknowledge the queue."""
     store = open_store(data_dir)
-    sensors = {f"b-{n:04d}": Sensor(f"b-{n:04d}", "bench") for n in range(SENSORS)}
-    decoder = Decoder(sensors, load_profiles())
+    decoder = Decoder(shape.sensors(), load_profiles())
     settings = MqttSettings(host=HOST, port=port, client_id="ours", window=window, version=version)
     session = Session(settings, time.time)
     session.start()
@@ -240,8 +243,9 @@ def _drain_ours(port: int, messages: int, version: str, window: int, data_dir: P
         while session.status().acknowledged < messages and time.monotonic() < limit:
             session.next(0.01)
         took = time.perf_counter() - began
-        if store.history.totals().stored != messages:
-            raise BrokerError(f"only {store.history.totals().stored} of {messages} were stored")
+        stored, sent = store.history.totals().stored, messages * shape.readings
+        if stored != sent:
+            raise BrokerError(f"only {stored} of {sent} were stored")
         return took
     finally:
         session.stop()

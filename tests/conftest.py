@@ -60,6 +60,7 @@ PARTS = {
     "rabbitmq": Part(  # the program below Debian's wrapper, which would change user and folder
         "RabbitMQ", ("/usr/lib/rabbitmq/bin/rabbitmq-server",), "rabbitmq-server", ("rabbitmq_broker",)
     ),
+    "faketime": Part("libfaketime", ("faketime",), "faketime", ("faketime_library",)),
     "browser": Part(
         "Chromium", ("chromium", "chromium-browser", "google-chrome"), "chromium", ("chromium_path",)
     ),
@@ -140,6 +141,13 @@ def chromium_path() -> str:
     path = PARTS["browser"].path()
     assert path is not None  # the marker that comes with this fixture skips first
     return path
+
+
+@pytest.fixture(scope="session")
+def faketime_library() -> str:
+    """Path of the library that steps one program's wall clock."""
+    (path,) = Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
+    return str(path)
 
 
 @pytest.fixture(scope="session")

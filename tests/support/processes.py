@@ -140,11 +140,22 @@ class Publisher:
         self._client = paho.Client(paho.CallbackAPIVersion.VERSION2)
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
+        self._begun: list[paho.MQTTMessageInfo] = []
 
     def send(self, *payloads: bytes, topic: str = READINGS, retain: bool = False) -> None:
-        for info in [self._client.publish(topic, one, qos=1, retain=retain) for one in payloads]:
+        for one in payloads:
+            self.begin(one, topic=topic, retain=retain)
+        self.finish()
+
+    def begin(self, payload: bytes, *, topic: str, retain: bool = False) -> None:
+        self._begun.append(self._client.publish(topic, payload, qos=1, retain=retain))
+
+    def finish(self) -> None:
+        """Wait until all that was begun is acknowledged."""
+        for info in self._begun:
             info.wait_for_publish(30)
             assert info.is_published()
+        self._begun.clear()
 
     def close(self) -> None:
         self._client.disconnect()

@@ -97,7 +97,7 @@ def test_root_on_debian_gets_the_parts_that_tests_use(root: Path, machine: Path,
     assert result.returncode == 0, result.stderr
     (call,) = record.read_text().splitlines()
     assert call.startswith("install --yes")
-    assert call.endswith("mosquitto-clients chromium")
+    assert call.endswith("mosquitto-clients rabbitmq-server faketime chromium")
 
 
 def test_package_lists_are_fetched_when_they_are_needed(root: Path, machine: Path, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_nobody_but_root_installs_anything(root: Path, machine: Path, tmp_path: 
 def test_parts_that_are_here_are_left_alone(root: Path, machine: Path, tmp_path: Path) -> None:
     record = tmp_path / "apt"
     _debian(machine, user=0, record=record)
-    for name in ("mosquitto", "mosquitto_pub", "chromium"):
+    for name in ("mosquitto", "mosquitto_pub", "rabbitmq-server", "faketime", "chromium"):
         _command(machine, name, "exit 0")
     assert _run(root, machine, "debian-parts").returncode == 0
     assert not record.exists()

@@ -126,7 +126,7 @@ def restore(
 
 
 def retention(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """Say what thinning would remove by [retention] as configured; the running service does it, a piece at a time."""
+    """Say what thinning would remove by the rules under `retention`; the running service does it, a piece at a time."""
     from api import keeping
 
     rows = keeping.outlook(config)

@@ -21,7 +21,7 @@ def sensor_add(
     interceptor: Annotated[str, typer.Option(help="The interceptor it hangs in.")],
     compartment: Annotated[int, typer.Option(help="Which compartment.", min=1)] = 1,
     profile: Annotated[str, typer.Option(help="Device profile.")] = "native",
-    interval_s: Annotated[float, typer.Option(help="How often it means to speak [s].")] = 900.0,
+    interval_s: Annotated[float, typer.Option(help="How often it means to speak, in seconds.")] = 900.0,
     mount_height_mm: Annotated[
         float | None, typer.Option(help="Its reference point above the tank's floor.")
     ] = None,

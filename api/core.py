@@ -331,6 +331,9 @@ class Core:
         first_us = int(self.store.ledger.get_meta(FIRST_INSTANT) or kept)
         if self._last_us // SWEEP_US > first_us // SWEEP_US:  # everybody has been looked at once
             self._looked_us = dict.fromkeys(self.interceptors, self._last_us)
+        for interceptor, (at_us, _) in self.store.ledger.latest().items():
+            if interceptor in self.interceptors:
+                self._looked_us[interceptor] = at_us
         self._look_for_new()
 
     def _look_for_new(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from api.commands import Commands, event_command
 from api.core import Core, Rules
@@ -185,6 +186,23 @@ def test_a_situation_is_the_same_after_a_restart(opened: Callable[[str], Store],
     assert len(before.alerts) + len(before.orders) + len(before.manifests) >= 4
     for part in ("alerts", "order", "orders", "manifests", "pump_outs", "proposals", "contacts"):
         assert getattr(before, part) == getattr(after, part), part
+
+
+def test_a_restart_decides_by_the_assessment_that_stood_before_it(
+    opened: Callable[[str], Store], rules: Rules
+) -> None:
+    store = opened("a")
+    more = FLEET.replace("luigi-gi1", "luigi-gi2").replace("D-0001", "D-0002")
+    put_fleet(store, parse_fleet(more, "more.toml", Known(rules.ordinances, rules.profiles, lambda *_: None)))
+    core = Core(store, rules, start_us=T0)
+    other = replace(reading(T0 + DAY + 31 * MINUTE), topic="quarterline/v1/d-0002/readings")
+    core.accept([reading(T0 + DAY + 16 * MINUTE), other], T0 + DAY + 50 * MINUTE)
+    again = Core(store, rules, start_us=T0)
+    for interceptor, minutes in (("luigi-gi1", 30), ("luigi-gi2", 45)):  # when each was last looked at
+        before = core.situation(interceptor).assessment
+        assert before is not None
+        assert before.time_s * 1e6 == T0 + DAY + minutes * MINUTE
+        assert again.situation(interceptor).assessment == before
 
 
 def test_a_failed_command_leaves_nothing(opened: Callable[[str], Store], rules: Rules) -> None:

@@ -55,9 +55,9 @@ class Chosen:
     sensor: str | None = None
     reason: str | None = None
 
-    def items(self, store: Store, *, waiting_only: bool = True) -> Iterator[Quarantined]:
-        """The items in order of their ids."""
-        wanted, after = set(self.ids), min(self.ids, default=1) - 1
+    def items(self, store: Store, *, after_id: int = 0, waiting_only: bool = True) -> Iterator[Quarantined]:
+        """The items after an id, in order of their ids."""
+        wanted, after = set(self.ids), max(min(self.ids, default=1) - 1, after_id)
         while True:
             page = store.history.quarantine(
                 after_id=after,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -152,12 +153,7 @@ def retry_quarantine(
 
     def make(commands: Commands) -> BaseModel:
         chosen = Chosen(tuple(body.ids), body.sensor, body.reason)
-        found = []
-        for one in chosen.items(commands.store):
-            if one.id > after:
-                found.append(one)
-            if len(found) > MOST:
-                break
+        found = list(islice(chosen.items(commands.store, after_id=after), MOST + 1))
         tried = commands.retry(found[:MOST])
         return RetriedOut(
             counts=counts(tried),

@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 from api.core import Core
 from api.http.app import create_app
 from api.replay import Replay
+from api.retry import Chosen
 from api.security import new_key
 from api.serve import LiveService, load_rules, running
 from api.service import Fleet
@@ -212,6 +213,21 @@ def test_the_export_is_json_lines_with_why_and_what(
     assert len(client.get("/api/v1/quarantine/export?sensor=d-2").text.splitlines()) == 1
 
 
+def test_a_retry_goes_on_after_the_last_item_of_the_one_before(
+    started: Callable[..., tuple[LiveService, TestClient]],
+) -> None:
+    service, client = started()
+    taken(service, *(said(b'{"surface_mm": 1}', sensor=f"d-{n}") for n in range(4)))
+    rest = client.post("/api/v1/quarantine/retry?after=2", json={}).json()
+    assert ([one["id"] for one in rest["items"]], rest["after"]) == ([3, 4], 4)
+    some = client.post("/api/v1/quarantine/retry?after=1", json={"ids": [1, 2, 4]}).json()
+    assert [one["id"] for one in some["items"]] == [2, 4]
+    none = client.post("/api/v1/quarantine/retry?after=4", json={"ids": [1]}).json()
+    assert (none["items"], none["after"]) == ([], 4)
+    (first,) = Chosen().items(service.store, after_id=3)
+    assert first.id == 4
+
+
 def test_who_may_do_what(started: Callable[..., tuple[LiveService, TestClient]]) -> None:
     service, client = started()
     record, token = new_key("r", "read-only", now_us=0)
@@ -350,7 +366,6 @@ def test_a_running_service_takes_in_what_was_tried_beside_it(
     store.history.commit(IngestWindow(quarantined=(bad,), messages=1))
     store.close()
     from api.quarantined import retry
-    from api.retry import Chosen
 
     config = tmp_path / "q.toml"
     config.write_text('data_dir = "data"\n')

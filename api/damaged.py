@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +21,7 @@ from store.sql import FILE_NAME
 
 PREFIX: Final = "damaged-"
 KIND: Final = "store_damaged"
+_FRESH: Final = "fresh"  # where the new store is made, beside the damaged one, until it is whole
 _GUIDE: Final = "docs/deploy.md, “The store is damaged”"
 _log = structlog.get_logger("quarterline.store")
 
@@ -51,6 +54,7 @@ def set_aside_if_damaged(data_dir: Path, now_us: int) -> SetAside | None:
     StoreError
         The file cannot be read for another reason, or nothing can be written.
     """
+    _go_on(data_dir)
     wrong = damage(data_dir / FILE_NAME)
     if wrong is None:
         return None
@@ -61,19 +65,37 @@ def set_aside_if_damaged(data_dir: Path, now_us: int) -> SetAside | None:
         number += 1
         folder = data_dir / f"{PREFIX}{at:%Y%m%dT%H%M%SZ}-{number}"
     folder.mkdir(mode=0o700)
-    for name in STORE_FILES:
-        if (data_dir / name).exists():
-            (data_dir / name).rename(folder / name)
-    open_store(data_dir).close()
-    _, lost = salvage(folder / FILE_NAME, data_dir / FILE_NAME)
+    open_store(folder / _FRESH).close()
+    _, lost = salvage(data_dir / FILE_NAME, folder / _FRESH / FILE_NAME)
     found = SetAside(folder, wrong, tuple(lost))
-    store = open_store(data_dir)
+    store = open_store(folder / _FRESH)
     try:
         _tell(store, found, now_us)
     finally:
         store.close()
+    _exchange(data_dir, folder)
     _log.error("the store is damaged", set_aside=str(folder), wrong=wrong, lost=lost, guide=_GUIDE)
     return found
+
+
+def _exchange(data_dir: Path, folder: Path) -> None:
+    """The damaged files into the folder, the whole fresh store into their place."""
+    for name in STORE_FILES:
+        if (data_dir / name).exists():
+            (data_dir / name).rename(folder / name)
+    (folder / _FRESH / FILE_NAME).rename(data_dir / FILE_NAME)
+    shutil.rmtree(folder / _FRESH)
+
+
+def _go_on(data_dir: Path) -> None:
+    """Finish what a start that was killed on the way had begun, or clear it away: it is begun again."""
+    for fresh in sorted(data_dir.glob(f"{PREFIX}*/{_FRESH}")):
+        if not (data_dir / FILE_NAME).exists() and (fresh / FILE_NAME).exists():
+            _exchange(data_dir, fresh.parent)
+            continue
+        shutil.rmtree(fresh)
+        with suppress(OSError):  # the damaged store lies in it already
+            fresh.parent.rmdir()
 
 
 def _tell(store: Store, found: SetAside, now_us: int) -> None:

@@ -13,11 +13,12 @@ import pytest
 from processes import Publisher, Service, until
 
 from api.backing import BackupError, back_up
+from api.damaged import set_aside_if_damaged
 from api.settings import Settings
 from ingest.broker import EmbeddedBroker
 from store import open_store
 from store.records import IngestWindow, Item, Manifest
-from store.salvage import damage
+from store.salvage import damage, salvage
 from store.sql import FILE_NAME
 
 T0_US = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
@@ -73,6 +74,38 @@ def test_a_damaged_store_is_set_aside_and_the_service_goes_on(
     service.start()  # a second start finds nothing wrong
     until(service.ready, "ready again")
     assert len(list(service.data.glob("damaged-*"))) == 1
+
+
+def test_a_start_that_is_killed_while_it_sets_a_store_aside_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_store(tmp_path)) as store:
+        items = tuple(Item("d-1", T0_US + n, T0_US + n, "t", {"tank_c": 20.0}) for n in range(20_000))
+        store.history.commit(IngestWindow(items=items, messages=len(items)))
+        with store.transaction():
+            store.ledger.put_manifest(Manifest("m-1", "i", T0_US, T0_US, True, number="77"))
+    destroy_the_middle(tmp_path / FILE_NAME)
+
+    def killed(damaged: Path, fresh: Path) -> tuple[dict[str, int], list[str]]:
+        salvage(damaged, fresh)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("api.damaged.salvage", killed)
+        with pytest.raises(KeyboardInterrupt):
+            set_aside_if_damaged(tmp_path, T0_US)
+    assert damage(tmp_path / FILE_NAME) is not None  # still there, so that the next start sees it
+    found = set_aside_if_damaged(tmp_path, T0_US)
+    assert found is not None
+    assert list(tmp_path.glob("damaged-*")) == [found.folder]
+
+    (found.folder / "fresh").mkdir()  # killed between the last two names
+    (tmp_path / FILE_NAME).rename(found.folder / "fresh" / FILE_NAME)
+    assert set_aside_if_damaged(tmp_path, T0_US) is None
+    assert [one.name for one in found.folder.iterdir()] == [FILE_NAME]
+    with closing(open_store(tmp_path)) as store:
+        assert [m.number for m in store.ledger.manifests()] == ["77"]
+        assert [a.kind for a in store.ledger.alerts(open_only=True)] == ["store_damaged"]
 
 
 def test_a_file_that_is_none_and_a_sound_one(tmp_path: Path) -> None:

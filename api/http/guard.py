@@ -181,7 +181,7 @@ class Guard:
                 return RedirectResponse("/sign-in", status_code=303)
             said = "authorization" in headers or session
             detail = (
-                "this key or session is unknown, over or revoked"
+                "this password, key or session is unknown, over or revoked"
                 if said
                 else "sign in, or send a key: Authorization: Bearer ql_…"
             )

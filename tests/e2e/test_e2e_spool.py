@@ -237,9 +237,13 @@ def test_L67_a_full_spool_stops_the_acknowledgements_and_loses_nothing(
     until(service.ready, "well again")
     check(service, count)
     store = open_store(service.data)
-    states = [line.body["state"] for line in store.ledger.journal(types=["spool"])]
+
+    def states() -> list[str]:
+        return [line.body["state"] for line in store.ledger.journal(types=["spool"])]
+
+    until(lambda: "drained" in states(), "told: with the first window after the last of the spool")
+    assert states() == ["half", "full", "drained"]
     store.close()
-    assert states == ["half", "full", "drained"]
 
 
 @pytest.mark.slow

@@ -160,7 +160,7 @@ def mute() -> Iterator[Mute]:
 
 
 def test_L19_a_silent_broker_is_told_and_tried_anew_once(mute: Mute, session: Sessions) -> None:
-    one = session(mute.port, version="3.1.1", keepalive_s=2, stall_s=1.0)
+    one = session(mute.port, version="3.1.1", keepalive_s=6, stall_s=1.0)
     until(lambda: mute.connections == 2, "a new connection")
     until(lambda: one.ready()[0], "connected anew")
     assert "no message has come for" in one.ready()[1]
@@ -179,7 +179,7 @@ def test_L19_a_silent_broker_is_told_and_tried_anew_once(mute: Mute, session: Se
 
 
 def test_a_store_that_holds_everything_up_is_no_stall(mute: Mute, session: Sessions) -> None:
-    one = session(mute.port, version="3.1.1", keepalive_s=2, silent_after_s=lambda: 1.0)
+    one = session(mute.port, version="3.1.1", keepalive_s=6, silent_after_s=lambda: 1.0)
     mute.deliver(b"waits")
     held = one.next(5)
     while held is not None and not held.messages:

@@ -153,7 +153,7 @@ def _begin(track: TrackState, rows: Rows, sight: Sight, begins: Bools, low: Bool
 
 def _collect(track: TrackState, rows: Rows, sight: Sight, opened: Bools, dry: Bools) -> None:
     """Gather readings after the service; ``dry``, while the pump is on, the gathering starts anew."""
-    moving = np.abs(sight.surface - track.level[rows]) > SETTLED  # liquid that still comes or goes
+    moving = opened & (np.abs(sight.surface - track.level[rows]) > SETTLED)  # liquid that still comes or goes
     dry = dry | moving
     count = np.where(dry, 0, track.after_count[rows])
     blind = ~track.seen[rows].any(axis=1)

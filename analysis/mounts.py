@@ -20,8 +20,8 @@ AGREE: Final = 0.03  # m about the median of the window
 FEW: Final = 3  # of the window's readings agree: it hangs loose …
 MOST: Final = 6  # … and is in its place again
 REVERSALS: Final = 2
-SLIP: Final = 0.012  # m: smaller shifts are surge and noise
-ALIKE: Final = 0.010  # m between the shifts of surface, solids and one reading and the next
+ALIKE: Final = 0.010  # m between the shifts of surface, solids and one reading and the next …
+ALIKE_PITCH: Final = 0.35  # … or of a rod's pitch; a little more than that is the least shift that is told
 SLIP_READINGS: Final = 8
 
 
@@ -69,20 +69,29 @@ def _reversals(window: Floats) -> Floats:
 
 
 def slipping(
-    sensor: SensorState, rows: Rows, time: Floats, surface: Floats, depth: Floats, rest: Floats, x: Floats
+    sensor: SensorState,
+    rows: Rows,
+    time: Floats,
+    surface: Floats,
+    depth: Floats,
+    rest: Floats,
+    x: Floats,
+    pitch: Floats,
 ) -> tuple[Bools, Floats]:
     """Where n readings (changes the state) look like a slipped mount, and by how much one surely has, (n,) each.
 
-    ``rest`` is the surface's known height, ``x`` (n, 2) the expected layers. What the heights are surely off
+    ``rest`` is the surface's known height, ``x`` (n, 2) the expected layers, ``pitch`` that of a rod's electrodes,
+    else NaN. What the heights are surely off
     by [m], 0 elsewhere, is added to the sensor's ``offset``: later readings are to be corrected by it.
     """
     shift = depth[:, SOLIDS] - x[:, SOLIDS]  # the surface rests a little below its mean, the solids do not
-    alike = np.abs(surface - rest - shift) < ALIKE
-    suspect = (np.abs(shift) > SLIP) & alike & (np.abs(depth[:, FOG] - x[:, FOG]) < ALIKE)
+    within = np.fmax(ALIKE, ALIKE_PITCH * pitch)
+    alike = np.abs(surface - rest - shift) < within
+    suspect = (np.abs(shift) > 1.2 * within) & alike & (np.abs(depth[:, FOG] - x[:, FOG]) < within)
     count, mean = sensor.shift_count[rows], sensor.shift[rows]
     if not (suspect.any() or count.any()):
         return suspect, np.zeros(len(suspect))
-    goes_on = suspect & (count > 0) & (np.abs(shift - mean) < ALIKE)
+    goes_on = suspect & (count > 0) & (np.abs(shift - mean) < within)
     fresh = suspect & (count == 0)
     count = np.where(goes_on, count + 1, np.where(fresh, 1, np.maximum(count - 2, 0)))  # one may miss
     mean = np.where(goes_on, mean + (shift - mean) / np.maximum(count, 1), np.where(fresh, shift, mean))

@@ -51,6 +51,7 @@ class _Batch:
     columns: dict[str, Floats]
     restamped: Bools
     heights: Bools  # surface and solids are told by heights of the same mount
+    pitch: Floats
 
     def column(self, name: str, a: int, b: int) -> Floats | None:
         values = self.columns.get(name)
@@ -76,7 +77,7 @@ class Work:
         spread = measured.variance + measured.lasting + measured.half**2 / 3
         self._b = _Batch(
             batch.time_s, sensor, track, interceptor, measured, np.sqrt(spread), impossible,
-            _fingerprint(batch), batch.values, batch.restamped, _heights(batch),
+            _fingerprint(batch), batch.values, batch.restamped, _heights(batch), geometry.pitch,
         )  # fmt: skip
         self._base = fleet.track_base[self._tracks]
         self._pump_outs: list[PumpOut] = []
@@ -157,7 +158,7 @@ class Work:
         self._put_right(a, b, np.where(heights, sensor.offset[sensors], 0.0))
         surface = np.where(heights, seen.surface[a:b], np.nan)
         suspect, found = mounts.slipping(
-            sensor, sensors, time, surface, seen.depth[a:b], track.rest[tracks], k.x
+            sensor, sensors, time, surface, seen.depth[a:b], track.rest[tracks], k.x, self._b.pitch[a:b]
         )
         self._put_right(a, b, found)
         ended = begins | (found != 0.0)
@@ -345,6 +346,8 @@ def _heights(batch: ReadingBatch) -> Bools:
         column = batch.values.get(name)
         if column is not None:
             told |= np.isfinite(column)
+    if batch.profile.size:
+        told |= np.isfinite(batch.profile).any(axis=1)
     return told
 
 

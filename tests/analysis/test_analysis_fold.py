@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from analysis.fold import Fleet, FleetState, as_arrays, from_arrays, initial_state, newest, put, step, take
@@ -92,6 +92,8 @@ def assert_same(a: FleetState, b: FleetState) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.integers(0, 150), max_size=8))
+@example(34, [50])
+@example(128, [5])
 def test_in_pieces_is_at_once(seed: int, cuts: list[int]) -> None:
     batch = make_batch(seed, 150)
     shuffled = np.random.default_rng(seed).permutation(150)

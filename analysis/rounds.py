@@ -155,12 +155,15 @@ class Work:
         if away.any():
             for field in (seen.surface, seen.depth, seen.absent):
                 field[a:b][away] = np.nan
-        self._put_right(a, b, np.where(heights, sensor.offset[sensors], 0.0))
+        offset = np.where(heights, sensor.offset[sensors], 0.0)
+        self._put_right(a, b, offset)
         surface = np.where(heights, seen.surface[a:b], np.nan)
         suspect, found = mounts.slipping(
             sensor, sensors, time, surface, seen.depth[a:b], track.rest[tracks], k.x, self._b.pitch[a:b]
         )
         self._put_right(a, b, found)
+        if offset.any() or found.any():
+            seen.depth[a:b, SOLIDS] = np.maximum(seen.depth[a:b, SOLIDS], 0.0)
         ended = begins | (found != 0.0)
         if ended.any():
             track.mode[tracks] = np.where(ended, 0, track.mode[tracks])
@@ -170,7 +173,7 @@ class Work:
         if offset.any():
             seen = self._b.seen
             seen.surface[a:b] -= offset
-            seen.depth[a:b, SOLIDS] = np.maximum(seen.depth[a:b, SOLIDS] - offset, 0.0)
+            seen.depth[a:b, SOLIDS] -= offset
 
     def _sight(self, a: int, b: int, time: Floats) -> events.Sight:
         rows = self._tracks[self._b.track[a:b]]

@@ -23,7 +23,7 @@ def lifted(row: tuple[float, dict[str, float]], by: float) -> tuple[float, dict[
     return time, {name: value + by for name, value in values.items()}
 
 
-@pytest.mark.parametrize("by", [0.040, -0.040, 0.020, -0.020])
+@pytest.mark.parametrize("by", [0.095, 0.040, -0.040, 0.020, -0.020])
 def test_all_heights_shifted_alike_is_a_moved_mount(bench: Callable[..., Any], tank: Any, by: float) -> None:
     b = bench(last_pump_out_s=T0)
     b.feed(tank.days(T0, 30.0, 0.05, 0.08, fog_rate=0.002))

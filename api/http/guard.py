@@ -214,12 +214,15 @@ def _same_site(headers: Headers, path: str, principal: Principal) -> bool:
         return False
     if not path.startswith("/api/"):
         return True
-    return hmac.compare_digest(headers.get("x-csrf-token", ""), principal.csrf or "-")
+    return hmac.compare_digest(headers.get("x-csrf-token", "").encode(), (principal.csrf or "-").encode())
 
 
 def own_origin(headers: Headers) -> bool:
     """Whether the browser says that the request comes from this very service; silence counts as yes."""
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+    try:
+        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            return False
+    except ValueError:  # no address at all, such as http://[
         return False
     return headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from alerts.lines import alert_line, order_line, proposal_line
 from api.http.wire import Strict, iso, milli
 from store.records import Alert, CoreSample, FrequencyDecision, FrequencyProposal, Manifest, Order
 
 Depth = Annotated[float, Field(ge=0, le=20_000, description="mm")]
+
+
+def _of_our_time(at: datetime) -> datetime:
+    if not 1970 <= at.year <= 2100:
+        raise ValueError("expected a time of the years 1970 to 2100")
+    return at
+
+
+Instant = Annotated[AwareDatetime, AfterValidator(_of_our_time)]
 
 
 class AlertOut(BaseModel):
@@ -69,7 +78,7 @@ class AnswerIn(Strict):
     """A hauler's answer to an offer."""
 
     answer: Literal["accepted", "declined"]
-    scheduled_at: AwareDatetime | None = None
+    scheduled_at: Instant | None = None
     hauler: str | None = Field(
         default=None, description="For the city's staff; a hauler's key speaks for itself."
     )
@@ -77,7 +86,7 @@ class AnswerIn(Strict):
 
 class ManifestIn(Strict):
     interceptor: str
-    pumped_at: AwareDatetime
+    pumped_at: Instant
     complete: bool
     number: str | None = Field(default=None, min_length=1, max_length=100)
     hauler: str | None = None
@@ -122,7 +131,7 @@ class ManifestOut(BaseModel):
 class CoreSampleIn(Strict):
     interceptor: str
     compartment: int = Field(default=1, ge=1, le=16)
-    sampled_at: AwareDatetime
+    sampled_at: Instant
     fog_mm: Depth
     solids_mm: Depth
     by: str | None = Field(default=None, min_length=1, max_length=200)

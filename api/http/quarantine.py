@@ -13,6 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from api.http.models import QuarantinedOut
 from api.http.wire import (
+    LARGEST_ID,
     CursorQuery,
     IdempotencyHeader,
     LimitQuery,
@@ -43,7 +44,7 @@ class RetryIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    ids: list[int] = Field(default_factory=list, max_length=MOST)
+    ids: list[Annotated[int, Field(ge=1, le=LARGEST_ID)]] = Field(default_factory=list, max_length=MOST)
     sensor: str | None = None
     reason: str | None = None
 
@@ -146,7 +147,7 @@ def retry_quarantine(
     service: ServiceDep,
     principal: PrincipalDep,
     body: RetryIn,
-    after: Annotated[int, Query(ge=0, description="Only items after this id.")] = 0,
+    after: Annotated[int, Query(ge=0, le=LARGEST_ID, description="Only items after this id.")] = 0,
     idempotency_key: IdempotencyHeader = None,
 ) -> Response:
     """Try items again, as of when they were received: after a device profile or the fleet has changed."""

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -25,6 +25,9 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 Key: TypeAlias = tuple[int | str, ...]
 
+LARGEST_ID: Final = 2**63 - 1  # the store counts no further
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 PUBLIC_UNITS: Final = {"length": "mm", "temperature": "c", "pressure": "pa"}
 
 
@@ -90,9 +93,13 @@ def decode_cursor(cursor: str, like: Sequence[type]) -> Key:
     except ValueError:  # of base64 and of JSON alike
         parts = None
     fits = isinstance(parts, list) and len(parts) == len(like)
-    if not fits or any(type(part) is not kind for part, kind in zip(parts, like, strict=True)):
+    if not fits or any(not _fits(part, kind) for part, kind in zip(parts, like, strict=True)):
         raise invalid("cursor", "not a cursor of this list; leave it out to begin at the start")
     return tuple(parts)
+
+
+def _fits(part: Any, kind: type) -> bool:
+    return type(part) is kind and (kind is not int or abs(part) <= LARGEST_ID)
 
 
 def paged(
@@ -135,7 +142,12 @@ def create(
         422: the key was used with another body, or the command names something that is not there.
     """
     scope = f"{principal.identity} {request.method} {request.url.path} {idempotency_key}"
-    digest = hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()
+    try:
+        digest = hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()
+    except UnicodeEncodeError:
+        raise invalid(
+            "body", "half of a character (\\ud800 to \\udfff alone) is no text; send whole ones"
+        ) from None
 
     def run(commands: Commands) -> tuple[int, str, bool]:
         ledger = commands.store.ledger
@@ -172,7 +184,7 @@ def iso(at_us: int | None) -> str | None:
 
 def micros(at: datetime) -> int:
     """An aware instant [us since the epoch]."""
-    return round(at.astimezone(UTC).timestamp() * 1_000_000)
+    return (at - _EPOCH) // _MICROSECOND  # near the first and last year another offset would not fit
 
 
 def milli(value: float | None) -> float | None:

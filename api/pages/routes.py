@@ -130,7 +130,7 @@ def sign_out(
 ) -> Response:
     """End the session."""
     session = request.cookies.get(COOKIE)
-    if session is None or not hmac.compare_digest(csrf, principal.csrf or "-"):
+    if session is None or not hmac.compare_digest(csrf.encode(), (principal.csrf or "-").encode()):
         raise ProblemError(403, "this form did not come from a page of this service", slug="csrf")
     service.submit(lambda commands: close_session(commands.store.ledger, session))
     answer = RedirectResponse("/sign-in", status_code=303)

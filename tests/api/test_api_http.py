@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sqlite3
 from collections.abc import Callable
@@ -227,6 +228,14 @@ def test_a_refused_creation_is_not_remembered(client: Client, fleet: Any) -> Non
         ("core-samples", SAMPLE | {"fog_inches": 4}, "fog_inches", "extra inputs"),
         ("core-samples", SAMPLE | {"sampled_at": "2026-11-30T10:00:00"}, "sampled_at", "timezone"),
         ("core-samples", SAMPLE | {"sampled_at": "2027-11-30T10:00:00Z"}, "sampled_at", "still to come"),
+        ("core-samples", SAMPLE | {"sampled_at": "0001-01-01T00:00:00+14:00"}, "sampled_at", "1970 to 2100"),
+        (
+            "orders/x/answers",
+            {"answer": "accepted", "scheduled_at": "9999-12-31T23:59:59-14:00"},
+            "scheduled_at",
+            "1970 to 2100",
+        ),
+        ("quarantine/retry", {"ids": [10**30]}, "ids[0]", "9223372036854775807"),
         ("core-samples", {"interceptor": "luigi-gi1"}, "sampled_at", "field required"),
         ("core-samples", [], "body", "valid dictionary"),
         (
@@ -276,6 +285,31 @@ def test_bad_input_names_field_and_fix(
     told = {one["field"]: one["detail"] for one in problem["errors"]}
     assert field in told, told
     assert words in told[field]
+
+
+@pytest.mark.parametrize("raw", [b'{"id": "\\ud800"}', b'{"\\ud800": 1}'])
+@pytest.mark.parametrize("path", ["sites", "sensors"])
+def test_half_a_character_is_no_text(client: Client, fleet: Any, path: str, raw: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = client("manager").post(f"/api/v1/{path}", content=raw, headers=headers)
+    assert "half of a character" in _problem(answer, 422)["detail"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["since=0001-01-01T00:00:00%2B14:00", "until=9999-12-31T23:59:59-14:00", "since=1970-01-01T00:00:00Z"],
+)
+@pytest.mark.parametrize("path", ["gaps", "readings?sensor=d-0001"])
+def test_the_first_and_last_instants_are_times_like_others(
+    client: Client, fleet: Any, path: str, query: str
+) -> None:
+    answer = client("manager").get(f"/api/v1/{path}{'&' if '?' in path else '?'}{query}")
+    assert (answer.status_code, answer.json()["items"]) == (200, [])
+
+
+def test_a_cursor_beyond_what_the_store_counts_is_none(client: Client, fleet: Any) -> None:
+    cursor = base64.urlsafe_b64encode(b"[%d]" % 2**63).decode()
+    _problem(client("manager").get(f"/api/v1/quarantine?cursor={cursor}"), 422)
 
 
 @pytest.mark.parametrize("raw", [b"{", b"\xff\xfe", b'{"fog_mm": NaN}', b"", b"[" * 5000])

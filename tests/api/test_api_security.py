@@ -230,6 +230,10 @@ def test_another_sites_page_cannot_write_with_a_session(client: Client, link: An
     assert send(X_CSRF_Token="0" * 64) == 403
     assert send(X_CSRF_Token=token, Origin="https://evil.example") == 403
     assert send(X_CSRF_Token=token, Sec_Fetch_Site="cross-site") == 403
+    assert send(X_CSRF_Token=token, Origin="http://[") == 403
+    odd = {"X-CSRF-Token": b"\xe9"}
+    assert browser.post("/api/v1/core-samples", json=body, headers=odd).status_code == 403
+    assert browser.post("/sign-out", data={"csrf": "é"}).status_code == 403
     assert send(X_CSRF_Token=token) == 201
 
 

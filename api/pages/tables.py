@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from analysis.units import QUANTITIES
 from api.pages.views import Chip
-from api.pages.words import NONE, Reader, ago, percent, plain
+from api.pages.words import NONE, Reader, ago, cadence, percent, plain
 from api.service import Service
 from store.records import CoreSample, Hauler, Manifest, PumpOutRecord, StoredReading
 
@@ -162,7 +162,7 @@ def sensors(service: Service, sensors: Sequence[Any], now_us: int) -> tuple[tupl
     for one in sensors:
         heard = contacts.get(one.id)
         age = ago((now_us - heard) / 1e6) if heard is not None else "never heard"
-        every = f"every {one.interval_s / 60:.0f} min"
+        every = f"every {cadence(one.interval_s)}"
         found.append((one.id, f"compartment {one.compartment}", f"profile {one.profile}, {every}", age))
     return tuple(found)
 

@@ -156,6 +156,16 @@ def ago(seconds: float | None) -> str:
     return "just now"
 
 
+def cadence(seconds: float) -> str:
+    """An interval in the largest unit that says it well: 30 s, 15 min, 6 h, 7 d."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    for unit, size in (("d", 86400.0), ("h", 3600.0)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 60:.3g} min" if seconds < 3600 else f"{seconds / 60:.0f} min"
+
+
 def in_days(days: int) -> str:
     """How far off a date is."""
     if days == 0:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import httpx
 
@@ -17,7 +18,7 @@ from api.recent import Recent
 from api.security import READ_ONLY, close_session, open_session
 from api.serve import load_rules
 from api.settings import Settings, load_settings
-from api.work import WorkError, the_store
+from api.work import UseError, WorkError, the_store
 from store.ports import Store
 from store.records import Json
 
@@ -57,13 +58,17 @@ def _name(message: Json) -> tuple[str, str | None, str | None]:
 
 @contextmanager
 def _asking(sensor: str, config: Path | None, limit: int) -> Iterator[Ask]:
+    if not sensor.isprintable() or "/" in sensor or sensor in {"", ".", ".."}:
+        raise UseError(f"{sensor!r} is no id of a sensor: letters, digits and . _ : -, as in the topic")
     settings = load_settings(config)
     profiles = load_rules(settings).profiles
     with the_store(settings) as store, _signed_in(settings, store) as client:
 
         def ask() -> Json:
             try:
-                answer = client.get(f"/api/v1/sensors/{sensor}/check", params={"limit": limit})
+                answer = client.get(
+                    f"/api/v1/sensors/{quote(sensor, safe='')}/check", params={"limit": limit}
+                )
             except httpx.TransportError:  # no service runs: what the store alone knows
                 return check(store, Recent(), profiles, sensor, limit=limit)
             if answer.status_code != 200:

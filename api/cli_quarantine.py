@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +28,7 @@ def quarantine_list(
     sensor: SensorOption = None,
     reason: ReasonOption = None,
     waiting: WaitingOption = False,
-    limit: Annotated[int, typer.Option(help="At most so many, the oldest first.", min=1)] = 1000,
+    limit: Annotated[int, typer.Option(help="At most so many, the oldest first.", min=1, max=2**31)] = 1000,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -70,9 +70,10 @@ def quarantine_export(
     from api.retry import Chosen, export_line, message_line
 
     count = cut = 0
-    chosen = Chosen(sensor=sensor, reason=reason)
+    rows = quarantined.rows(Chosen(sensor=sensor, reason=reason), config, waiting_only=waiting)
+    first = list(islice(rows, 1))  # what is wrong shows before an earlier file is written over
     with nullcontext(sys.stdout.buffer) if out == "-" else Path(out).open("wb") as file:
-        for one in quarantined.rows(chosen, config, waiting_only=waiting):
+        for one in chain(first, rows):
             if messages and not one.is_whole:
                 cut += 1
                 continue
@@ -86,7 +87,10 @@ def quarantine_export(
 
 @quarantine_app.command("retry")
 def quarantine_retry(
-    ids: Annotated[list[int] | None, typer.Argument(help="Ids; all that were not taken where none.")] = None,
+    ids: Annotated[
+        list[int] | None,
+        typer.Argument(help="Ids; all that were not taken where none.", min=1, max=2**63 - 1),
+    ] = None,
     sensor: SensorOption = None,
     reason: ReasonOption = None,
     config: ConfigOption = None,

@@ -64,7 +64,7 @@ class Credential:
 def username_of(sensor: str) -> str:
     """A sensor's user name: its id, but for ``:``, which ends the name in a Mosquitto password file.
 
-    No id contains ``_``, so no two sensors share a name.
+    The fleet takes no two sensors that would share a name so.
     """
     return sensor.lower().replace(":", "_")
 

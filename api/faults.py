@@ -17,7 +17,15 @@ from ingest.series import SeriesError
 from simulators.scenariofile import ScenarioError
 from store.ports import StoreError
 
-_USE: Final = (UseError, ConfigurationError, RoleError, ScenarioError, FileNotFoundError, IsADirectoryError)
+_USE: Final = (
+    UseError,
+    ConfigurationError,
+    RoleError,
+    ScenarioError,
+    FileNotFoundError,
+    IsADirectoryError,
+    UnicodeEncodeError,  # an argument of bytes that are no text
+)
 
 USER_FAULTS: Final[tuple[type[Exception], ...]] = (
     *_USE,
@@ -43,4 +51,6 @@ def in_a_sentence(error: Exception) -> str:
     """What to tell the user."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, UnicodeEncodeError):
+        return f"{error.object[:60]!r}: is not UTF-8 text; give the option in UTF-8"
     return str(error)

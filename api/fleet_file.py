@@ -16,6 +16,7 @@ from alerts import calendar
 from alerts.ordinance import Ordinance
 from api import tomllines
 from api.checked import Problem, Problems, Table
+from api.credentials import username_of
 from api.service import Fleet
 from api.settings import nearest
 from store.records import Hauler, Interceptor, Json, Sensor, Site
@@ -133,6 +134,7 @@ class _Reader:
         self._sites = {one.id: one for one in known.registered.sites}
         self._interceptors = {one.id: one for one in known.registered.interceptors}
         self._haulers = {one.id for one in known.registered.haulers}
+        self._users = {username_of(one.id): one.id for one in known.registered.sensors}
         self._broken: set[tuple[str, str]] = set()  # ids of objects with problems of their own
 
     def all(self, top: Table, kind: str, read: Callable[[Table], T | None]) -> tuple[T, ...]:
@@ -211,6 +213,11 @@ class _Reader:
             interval_s=table.number("interval_s", low=1, high=7 * 86_400, unit="s") or 900.0,
             device=self._device(table),
         )
+        other = self._users.setdefault(username_of(sensor.id), sensor.id)
+        if other != sensor.id:  # the broker could not tell them apart: each could publish as the other
+            table.wrong(
+                "id", f"has the user name {username_of(other)!r} of {other!r} at a broker: choose another"
+            )
         interceptor = self._interceptors.get(owner)
         if interceptor is not None and sensor.compartment > interceptor.compartments:
             table.wrong(

@@ -99,7 +99,7 @@ def decode_cursor(cursor: str, like: Sequence[type]) -> Key:
 
 
 def _fits(part: Any, kind: type) -> bool:
-    return type(part) is kind and (kind is not int or abs(part) <= LARGEST_ID)
+    return type(part) is kind and (not isinstance(part, int) or abs(part) <= LARGEST_ID)
 
 
 def paged(

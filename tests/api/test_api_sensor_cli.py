@@ -29,6 +29,10 @@ def test_a_sensor_is_registered_once_and_mistakes_are_told_by_name(
     assert "is there already" in refused("sensor", "add", "D-0001", *more)
     assert "user name of another" in refused("sensor", "add", "quarterline", *more)
     assert "a/b" in refused("sensor", "add", "a/b", *more)
+    run("sensor", "add", "a:b", *more)
+    assert "has the user name 'a_b' of 'a:b'" in refused("sensor", "add", "A_b", *more)
+    for odd in ("\udcff", "a\x1b", "../x"):
+        assert "no id of a sensor" in refused("sensor", "check", odd, "--config", str(config))
     wrong = refused("sensor", "add", "d-9", "--interceptor", "nowhere", "--config", str(config))
     assert "interceptor: expected the id of one of the interceptors, found 'nowhere'" in wrong
     assert "no sensor 'd-9'" in refused("sensor", "password", "d-9", "--config", str(config))

@@ -31,7 +31,7 @@ from api.recording import instant_text, write_message
 from api.source import Source
 from ingest.message import RawMessage
 from ingest.spool import Spool
-from store.ports import StoreError
+from store.ports import StoreError, StoreHangs
 from store.records import JournalEntry
 
 T = TypeVar("T")
@@ -116,7 +116,9 @@ class Engine:
         Raises
         ------
         StoreError
-            The store refused, or the writer did not come to it in time; nothing of the command was kept.
+            The store refused, or the writer did not come to it in time: nothing of the command was kept.
+        StoreHangs
+            It is over the command: this may yet be taken.
         """
         if threading.current_thread() is self._thread:
             raise RuntimeError("a command cannot wait for another command")
@@ -136,7 +138,11 @@ class Engine:
         except TimeoutError:
             if waiting.future.cancel():
                 raise StoreError(f"the store is busy or down: {self._fault or 'no answer in time'}") from None
-            raise
+            if waiting.future.done():  # just now, or it is the command's own error
+                return waiting.future.result()  # type: ignore[no-any-return]
+            raise StoreHangs(
+                f"the store has hung over this for {timeout_s:g} s and may yet take it: look before it is sent again"
+            ) from None
 
     def pending(self) -> int:
         """Items received and not yet committed; an uncommitted message counts as one item."""

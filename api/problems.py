@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from store.ports import StoreError, StoreFull
+from store.ports import StoreError, StoreFull, StoreHangs
 from store.records import Json
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -126,12 +126,15 @@ def on_invalid(request: Request, error: Exception) -> Response:
 
 
 def on_store(request: Request, error: Exception) -> Response:
-    """Handler of a store that refuses: nothing was kept, the same request can be sent again."""
+    """Handler of a store that refuses: nothing was kept, the same request can be sent again; or of one that hangs."""
     _log.error("the store refused a request", path=request.url.path, reason=str(error))
     why = "the disk is full" if isinstance(error, StoreFull) else "the store cannot do this now"
-    problem = ProblemError(
-        503, f"{why}: nothing of the request was kept, send it again", headers={"Retry-After": "5"}
-    )
+    detail = f"{why}: nothing of the request was kept, send it again"
+    if isinstance(error, StoreHangs):
+        detail = (
+            "the store hangs and may yet take this: look first, or send it again under its Idempotency-Key"
+        )
+    problem = ProblemError(503, detail, headers={"Retry-After": "5"})
     return respond(problem, request.url.path)
 
 

@@ -46,6 +46,10 @@ class StoreFull(StoreError):
     """The disk is full: stop acknowledging, stay alive, try again."""
 
 
+class StoreHangs(StoreError):
+    """The store has not answered in time: whether anything was kept is not known yet."""
+
+
 class History(Protocol):
     """Readings, quarantine and the counters over all time."""
 

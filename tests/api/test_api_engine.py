@@ -13,18 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from api.commands import Commands
 from api.core import Core, Rules
 from api.engine import Engine
 from api.fleet_file import Known, parse_fleet
+from api.problems import on_store
 from api.serve import load_rules, running
 from api.settings import Settings
 from api.work import put_fleet
 from ingest.message import RawMessage
 from ingest.session import Window
 from store import open_store
-from store.ports import StoreError, StoreFull
+from store.ports import StoreError, StoreFull, StoreHangs
 from store.sql import SqlStore
 
 T0 = 1_788_246_000_000_000  # 2026-09-01T07:00:00Z
@@ -266,6 +268,50 @@ def test_a_command_given_up_never_runs_and_does_not_end_the_writer(
     until(lambda: len(script.acknowledged) == 2 and not one._commands, "the command's turn is over")
     assert ran == []
     assert one.readiness()["writer"][0]
+
+
+def test_who_asked_for_what_the_store_hangs_over_is_not_told_that_nothing_was_kept(
+    engine: tuple[Engine, Script, SqlStore],
+) -> None:
+    one, script, _ = engine
+    hangs, goes_on = threading.Event(), threading.Event()
+    said = ""
+
+    def slow(commands: Any) -> None:
+        hangs.set()
+        goes_on.wait(60)
+
+    for n in range(1, 100):  # until its turn comes within the time
+        asked = Asked(one).ask(slow, timeout_s=0.2)
+        script.windows.put(Window((), T0 + n * SECOND))
+        with pytest.raises(StoreError) as caught:
+            asked.result(30)
+        said = str(caught.value)
+        if hangs.is_set():
+            break
+    assert said == "the store has hung over this for 0.2 s and may yet take it: look before it is sent again"
+    assert isinstance(caught.value, StoreHangs)
+    answer = on_store(Request({"type": "http", "path": "/x", "headers": []}), caught.value)
+    assert answer.status_code == 503
+    assert b"may yet take this" in answer.body
+    goes_on.set()
+    asked = Asked(one).ask(lambda commands: 7)
+    script.windows.put(Window((), T0 + 1000 * SECOND))
+    assert asked.result(30) == 7
+
+
+def test_the_error_of_a_command_is_its_own_whatever_it_is(
+    engine: tuple[Engine, Script, SqlStore],
+) -> None:
+    one, script, _ = engine
+
+    def late(commands: Any) -> None:
+        raise TimeoutError("mine")
+
+    asked = Asked(one).ask(late)
+    script.windows.put(Window((), T0 + SECOND))
+    with pytest.raises(TimeoutError, match="mine"):
+        asked.result(30)
 
 
 def test_stopping_answers_every_command_that_waits(

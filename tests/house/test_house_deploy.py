@@ -149,6 +149,8 @@ base_depth_mm = 1200
 COUNT = 1500  # more than Mosquitto's default queue holds
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_mosquitto_with_this_file_lets_sensors_in_and_keeps_messages_over_a_restart(
     tmp_path: Path, mosquitto_broker: Callable[..., Any], free_port: Callable[[], int]
 ) -> None:
@@ -192,7 +194,8 @@ def test_mosquitto_with_this_file_lets_sensors_in_and_keeps_messages_over_a_rest
     other = sensor.publish("quarterline/v1/d-2/readings", b"not mine", qos=1)
     sent = [sensor.publish("quarterline/v1/d-1/readings", b"%d" % n, qos=1) for n in range(COUNT)]
     for info in (other, *sent):
-        info.wait_for_publish(30)
+        info.wait_for_publish(60)
+        assert info.is_published()
     sensor.disconnect()
     sensor.loop_stop()
     broker.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -87,7 +88,7 @@ def back_up(
     source = settings.data_dir / FILE_NAME
     if not source.is_file():
         raise BackupError(f"{source}: there is no store to back up; is data_dir right?")
-    if folder.resolve().is_relative_to(settings.data_dir.resolve()):
+    if Path(os.path.realpath(folder)).is_relative_to(settings.data_dir.resolve()):
         raise BackupError(
             f"{folder}: lies in the data directory; give a folder elsewhere, best on another disk"
         )

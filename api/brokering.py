@@ -48,7 +48,13 @@ def broker_config(wanted: Wanted, config: Path | None, *, say: Callable[[str], N
         raise UseError(f"no broker {wanted.broker!r}: one of {', '.join(BROKERS)}")
     if (wanted.tls_cert is None) != (wanted.tls_key is None):
         raise UseError("--tls-cert and --tls-key go together: give both, or neither for no TLS")
+    for name in ("host", "at", "out", "tls_cert", "tls_key"):
+        _fit_for_a_line(f"--{name.replace('_', '-')}", getattr(wanted, name))
     settings = load_settings(config)
+    if wanted.out is not None:  # before a password is made that only a file there would show
+        wanted.out.mkdir(parents=True, exist_ok=True)
+        if not os.access(wanted.out, os.W_OK):
+            raise UseError(f"--out: {wanted.out}: cannot be written to; give another folder")
     at = (wanted.at or broker.folder).rstrip("/")
     with the_store(settings) as store:
         access = _access(store, settings, wanted, say)
@@ -59,6 +65,11 @@ def broker_config(wanted: Wanted, config: Path | None, *, say: Callable[[str], N
             say(f"wrote {wanted.out / one.name}")
     _tell(broker, access, at, say)
     return files
+
+
+def _fit_for_a_line(name: str, said: str | Path | None) -> None:
+    if said is not None and (not str(said).strip() or not str(said).isprintable()):
+        raise UseError(f"{name}: expected text on one line, found {str(said)[:60]!r}")
 
 
 def _listener(wanted: Wanted) -> Listener:

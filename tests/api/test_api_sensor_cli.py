@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from commands import configured, refused, run
 
+from api.faults import in_a_sentence, wrong_use
 from ingest.decode import Decoder
 from ingest.message import RawMessage
 from ingest.profile import load_profiles
@@ -84,3 +85,35 @@ def test_check_without_a_running_service_says_what_the_store_knows(
         "sensor", "check", "d-1", "--follow", "--stop-after-s", "0", "--config", str(config)
     ).stdout
     assert followed.count("12:00:00") == 4  # heard; two messages, each once; the time of the stored one
+
+
+def test_no_password_of_the_service_is_made_where_its_file_cannot_be_written(config: Path) -> None:
+    taken = config.parent / "taken"
+    taken.write_text("mine")
+    more = ("--config", str(config))
+    assert "File exists" in refused("broker-config", "mosquitto", "--out", str(taken), *more)
+    assert "--host: expected text on one line" in refused(
+        "broker-config", "mosquitto", "--host", "a\nb", *more
+    )
+    assert "--at: expected text on one line" in refused("broker-config", "emqx", "--at", "\udcff", *more)
+    store = open_store(config.parent / "data")
+    assert store.ledger.keys() == []
+    store.close()
+    assert 'password = "' in run("broker-config", "mosquitto", *more).stderr
+    assert taken.read_text() == "mine"
+
+
+def test_an_export_that_fails_leaves_the_earlier_file(config: Path) -> None:
+    earlier = config.parent / "earlier.jsonl"
+    earlier.write_text("mine")
+    more = ("--out", str(earlier), "--config", str(config))
+    assert "surrogates not allowed" in refused("quarantine", "export", "--sensor", "\udcff", *more)
+    assert earlier.read_text() == "mine"
+
+
+def test_bytes_that_are_no_text_are_a_wrong_use() -> None:
+    error = UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed")
+    assert (wrong_use(error), in_a_sentence(error)) == (
+        2,
+        r"'\udcff': is not UTF-8 text; give the option in UTF-8",
+    )

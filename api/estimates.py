@@ -92,7 +92,9 @@ class Estimates:
             return
         start, end = span
         if len(newest_s) == len(set(self._owner.tolist())):  # before that, every reading is in the state
-            start = max(start, round(min(newest_s.values()) * 1e6) if np.isfinite(min(newest_s.values())) else 0)
+            start = max(
+                start, round(min(newest_s.values()) * 1e6) if np.isfinite(min(newest_s.values())) else 0
+            )
         while start <= end:
             rows = self._history.readings(
                 ids,

@@ -343,7 +343,12 @@ class Session:
             hint = refusal_hint(connection.refused)
             self._say(False, f"{address} refused the connection: {connection.refused}{hint}")
             return
-        self._say(False, f"lost the connection to {address}: {connection.ended or 'closed'}")
+        hint = ""
+        if (
+            self._settings.tls and not self._status.connected
+        ):  # the refusal itself may be lost with the connection
+            hint = "; check mqtt.tls and mqtt.port, and mqtt.cert_file where it asks for one"
+        self._say(False, f"lost the connection to {address}: {connection.ended or 'closed'}{hint}")
 
     def _say(self, connected: bool, detail: str, *, quiet: bool = False) -> None:
         if detail != self._status.detail and not quiet:

@@ -2,6 +2,7 @@
 
 A Mosquitto of our own on loopback keeps a queue of messages for an absent consumer. Then, in turn, a bare paho
 loop receives and acknowledges such a queue, and session, decoder and store drain another: their ratio is the figure.
+Where a Telegraf is on PATH it drains a third.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from ingest.bench_payload import NINE, Shape
+from ingest.bench_telegraf import CLIENT, drain_telegraf, telegraf
 from ingest.broker import BrokerError
 from ingest.decode import Decoder
 from ingest.profile import load_profiles
@@ -55,6 +57,7 @@ class Result:
     version: str
     bare: tuple[float, ...]
     ours: tuple[float, ...]
+    telegraf: tuple[float, ...] = ()  # empty where there is none on PATH
 
     @property
     def ratio(self) -> float:
@@ -71,6 +74,7 @@ class Result:
             "mqtt": self.version,
             "bare_per_s": list(self.bare),
             "ours_per_s": list(self.ours),
+            "telegraf_per_s": list(self.telegraf),
             "ratio": self.ratio,
             "goal": GOAL,
         }
@@ -85,8 +89,16 @@ def in_words(result: Result) -> str:
         f"median of {len(result.ours)} runs\n"
         f"bare paho, receive and acknowledge:    {statistics.median(result.bare):>9,.0f} messages/s\n"
         f"acknowledged after commit (SQLite):    {statistics.median(result.ours):>9,.0f} messages/s\n"
-        f"ratio {result.ratio:.2f} (goal {GOAL})"
+        f"ratio {result.ratio:.2f} (goal {GOAL})\n{_beside_telegraf(result)}"
     )
+
+
+def _beside_telegraf(result: Result) -> str:
+    if not result.telegraf:
+        return "telegraf: not on PATH, so it was not measured beside"
+    theirs = statistics.median(result.telegraf)
+    ratio = statistics.median(result.ours) / theirs
+    return f"telegraf, to a file (no database):     {theirs:>9,.0f} messages/s, ours by it {ratio:.2f}"
 
 
 def bench_ingest(
@@ -107,7 +119,10 @@ def bench_ingest(
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)  # as the service does
-    bare, ours = [], []
+    bare: list[float] = []
+    ours: list[float] = []
+    peer: list[float] = []
+    program = telegraf()
     with tempfile.TemporaryDirectory(prefix="quarterline-bench-") as folder:
         for run in range(runs):
             with mosquitto(Path(folder), window) as port:
@@ -117,9 +132,16 @@ def bench_ingest(
                 _queue(port, "ours", messages, shape)
                 data = Path(folder) / f"data-{run}"
                 ours.append(messages / _drain_ours(port, messages, version, window, shape, data))
+            if program is not None:
+                with mosquitto(Path(folder), window) as port:
+                    _queue(port, CLIENT, messages, shape)
+                    took = drain_telegraf(
+                        program, HOST, port, messages, window, shape, Path(folder), _LIMIT_S
+                    )
+                    peer.append(messages / took)
             progress(f"run {run + 1}: bare {bare[-1]:,.0f}/s, ours {ours[-1]:,.0f}/s")
     sys.setswitchinterval(before)
-    return Result(shape, messages, window, version, tuple(bare), tuple(ours))
+    return Result(shape, messages, window, version, tuple(bare), tuple(ours), tuple(peer))
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from script import Script
 from starlette.requests import Request
 
 from api.commands import Commands
@@ -46,35 +46,6 @@ base_depth_mm = 1200
 id = "d-1"
 interceptor = "gi1"
 """
-
-
-class Script:
-    """A source that gives what the test puts in, and remembers what was acknowledged."""
-
-    def __init__(self) -> None:
-        self.windows: queue.Queue[Window] = queue.Queue()
-        self.acknowledged: list[Window] = []
-
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-
-    def next(self, timeout_s: float) -> Window | None:
-        try:
-            return self.windows.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
-
-    def done(self, window: Any) -> None:
-        self.acknowledged.append(window)
-
-    def pending(self) -> int:
-        return sum(len(one.messages) for one in list(self.windows.queue))
-
-    def bound(self) -> int:
-        return 1000
-
-    def ready(self) -> tuple[bool, str]:
-        return True, "scripted"
 
 
 def reading(second: int, **fields: Any) -> RawMessage:

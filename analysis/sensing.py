@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from analysis.films import see_through
 from analysis.fleet import SensorGeometry
 from analysis.model import Floats, ReadingBatch
 from analysis.rods import RodLayers, rod_layers
@@ -231,6 +232,10 @@ def _rods(batch: ReadingBatch, geometry: SensorGeometry) -> RodLayers | None:
         return None
     found = rod_layers(
         batch.profile[sent], geometry.levels[sent], geometry.pitch[sent], geometry.first[sent],
+        geometry.static[sent],
+    )  # fmt: skip
+    found = see_through(
+        found, batch.profile[sent], geometry.levels[sent], geometry.pitch[sent], geometry.first[sent],
         geometry.static[sent],
     )  # fmt: skip
     count = len(batch.time_s)

@@ -39,6 +39,7 @@ def assessment_line(one: Assessment) -> Json:
         "p_over_limit": _ratio(one.p_over_limit),
         "rate_mm_per_day": _mm(one.rate_m_per_day),
         "rate_sd_mm_per_day": _mm(one.rate_sd_m_per_day),
+        "rate_own_share": _ratio(one.rate_own_share),
         "crossing": crossing,
         "health": [
             {"flag": f.flag, "sensor": f.sensor, "quantity": f.quantity, "since": _instant_s(f.since_s)}

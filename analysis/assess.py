@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -12,6 +13,7 @@ from analysis import forecast, health
 from analysis.estimate import DAY_S, FOG, SOLIDS, Kalman, diffusion, predict
 from analysis.fleet import Fleet
 from analysis.model import Assessment, Bools, CompartmentAssessment, Floats, HealthFlag, Ints
+from analysis.prior import Rates, exchange, own_share, start
 from analysis.state import FleetState
 
 FORWARD_RATE_SD: Final = 0.20  # relative: menus and seasons to come (trial of the reference simulation)
@@ -34,10 +36,15 @@ class Outlook(NamedTuple):
     fraction: Floats  # NaN where a layer is unknown
     fraction_sd: Floats
     p_over: Floats
+    own: Floats  # share of the rate's information that is the track's own
 
 
-def outlook(fleet: Fleet, state: FleetState, tracks: Ints, now_s: float) -> Outlook:
+def outlook(
+    fleet: Fleet, state: FleetState, tracks: Ints, now_s: float, expected: Rates | None = None
+) -> Outlook:
     """Carry these tracks to ``now_s`` [s] and say how full they are, vectorised.
+
+    ``expected`` is the day's prior of the rates of all tracks; without one the start's stands.
 
     Before its first reading a track whose last pump-out is known is told by the prior, wide as it is; one
     that speaks without showing a layer has that layer unknown.
@@ -47,6 +54,11 @@ def outlook(fleet: Fleet, state: FleetState, tracks: Ints, now_s: float) -> Outl
     then = track.time_s[tracks]
     dt = np.where(np.isfinite(then), np.maximum(now_s - then, 0.0), 0.0) / DAY_S
     before = track.kalman(tracks)
+    begun = start(base, fleet.prior)
+    if expected is not None:
+        new = Rates(expected.mean[tracks], expected.var[tracks])
+        before, begun = exchange(before, begun, new), new
+    share = own_share(before.p11, begun.var)
     k = predict(before, dt[:, None], diffusion(before.r, base, fleet.prior))
     silent = np.isnan(track.last_s[tracks]) & np.isfinite(then) & (then <= now_s)
     known = track.seen[tracks] | silent[:, None]
@@ -56,7 +68,7 @@ def outlook(fleet: Fleet, state: FleetState, tracks: Ints, now_s: float) -> Outl
     fraction = np.where(whole, (x[:, FOG] + x[:, SOLIDS]) / base, np.nan)
     sd = np.where(whole, np.sqrt(var[:, FOG] + var[:, SOLIDS]) / base, np.nan)
     limit = fleet.limit[fleet.track_interceptor[tracks]]
-    return Outlook(k._replace(x=x), var, known, fraction, sd, ndtr((fraction - limit) / sd))
+    return Outlook(k._replace(x=x), var, known, fraction, sd, ndtr((fraction - limit) / sd), share)
 
 
 def crossings(fleet: Fleet, state: FleetState, tracks: Ints, now: Outlook, now_s: float) -> Floats:
@@ -91,16 +103,17 @@ def assess(
     *,
     indices: Sequence[int] | None = None,
     silent_after_s: float | None = None,
+    expected: Rates | None = None,
 ) -> list[Assessment]:
     """What is known of these interceptors (all by default) at ``now_s`` [s], one row each, in order.
 
     ``silent_after_s`` replaces three nominal intervals, at least an hour. A sensor that never spoke has no
-    flag.
+    flag. ``expected`` is the day's prior of the rates (:func:`analysis.prior.rates`); without it the start's.
     """
     who = np.arange(len(fleet.interceptors)) if indices is None else np.asarray(indices, dtype=np.int64)
     tracks, first = fleet.tracks_of.rows(who)
     ends = np.r_[first, len(tracks)][1:]
-    now = outlook(fleet, state, tracks, now_s)
+    now = outlook(fleet, state, tracks, now_s, expected)
     fullest = np.array(
         [_fullest(now.fraction, a, b) for a, b in zip(first.tolist(), ends.tolist(), strict=True)],
         dtype=np.int64,
@@ -118,8 +131,9 @@ def assess(
 def _slice(now: Outlook, rows: Ints) -> Outlook:
     k = Kalman(*[a[rows] for a in now.k])
     return Outlook(
-        k, now.var[rows], now.known[rows], now.fraction[rows], now.fraction_sd[rows], now.p_over[rows]
-    )
+        k, now.var[rows], now.known[rows], now.fraction[rows], now.fraction_sd[rows], now.p_over[rows],
+        now.own[rows],
+    )  # fmt: skip
 
 
 def _fullest(fraction: Floats, start: int, end: int) -> int:
@@ -149,12 +163,12 @@ def _row(
     best = parts[at - start] if at >= 0 else None
     known = best is not None and best.fraction is not None
     rate = float(now.k.r[at].sum()) if known else None
-    rate_sd = float(np.sqrt(now.k.p11[at].sum())) if known else None
+    own_sd = float(np.sqrt(now.k.p11[at].sum())) if known else None
     evidence = (
         rate is not None
-        and rate_sd is not None
+        and own_sd is not None
         and int(state.track.days[tracks[at]]) >= EVIDENCE_DAYS
-        and rate_sd < EVIDENCE_CV * rate
+        and own_sd < EVIDENCE_CV * rate
     )
     return Assessment(
         interceptor=fleet.interceptors[who].id,
@@ -168,7 +182,10 @@ def _row(
         fraction_sd=best.fraction_sd if best else None,
         p_over_limit=best.p_over_limit if best else None,
         rate_m_per_day=rate,
-        rate_sd_m_per_day=rate_sd,
+        rate_sd_m_per_day=None
+        if rate is None or own_sd is None
+        else math.hypot(own_sd, FORWARD_RATE_SD * rate),
+        rate_own_share=float(now.own[at]) if known else None,
         crossing_s=_crossing(when[at]) if known else None,
         health=flags,
         compartments=parts,

@@ -98,6 +98,8 @@ class Fleet:
     hot_limit_c: Floats  # by sensor
     track_interceptor: Ints
     track_compartment: Ints
+    track_kitchen: Ints  # index into ``kitchens``
+    kitchens: tuple[str, ...]  # in order; "" where none is stated
     track_base: Floats
     track_static: Floats
     track_resolution: Floats
@@ -135,6 +137,7 @@ class Fleet:
         hot = np.array([i.hot_limit_c for i in interceptors], dtype=np.float64)
         last = np.array([_or_nan(i.last_pump_out_s) for i in interceptors], dtype=np.float64)
         track_interceptor = np.array([place[0] for place in places], dtype=np.int64)
+        kitchens, kitchen = np.unique([i.kitchen for i in interceptors], return_inverse=True)
         geometry = _geometry(sensors, static[owner] if len(sensors) else np.empty(0))
         finest = np.full(len(places), np.inf)
         np.minimum.at(finest, track, _resolution(geometry))
@@ -152,6 +155,8 @@ class Fleet:
             hot_limit_c=hot[owner] if len(sensors) else np.empty(0),
             track_interceptor=track_interceptor,
             track_compartment=np.array([place[1] for place in places], dtype=np.int64),
+            track_kitchen=kitchen.astype(np.int64)[track_interceptor],
+            kitchens=tuple(str(name) for name in kitchens),
             track_base=base[track_interceptor],
             track_static=static[track_interceptor],
             track_resolution=finest,

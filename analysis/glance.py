@@ -10,6 +10,7 @@ from analysis import health
 from analysis.assess import HIGH_FOR_S, MOVED_FOR_S, TAMPER_FOR_S, outlook
 from analysis.fleet import Fleet
 from analysis.model import Bools, Floats, Ints
+from analysis.prior import Rates
 from analysis.state import FleetState
 
 
@@ -22,11 +23,14 @@ class Glance(NamedTuple):
     remark: Bools
 
 
-def glance(fleet: Fleet, state: FleetState, who: Ints, now_s: float) -> Glance:
-    """Look at the interceptors ``who`` (n,) at ``now_s`` [s]; each must have a sensor."""
+def glance(fleet: Fleet, state: FleetState, who: Ints, now_s: float, expected: Rates | None = None) -> Glance:
+    """Look at the interceptors ``who`` (n,) at ``now_s`` [s]; each must have a sensor.
+
+    ``expected`` as in :func:`analysis.assess.assess`.
+    """
     tracks, first = fleet.tracks_of.rows(who)
     sensors, sensor_first = fleet.sensors_of.rows(who)
-    p = outlook(fleet, state, tracks, now_s).p_over
+    p = outlook(fleet, state, tracks, now_s, expected).p_over
     s, t = state.sensor, state.track
     last = s.last_s[sensors]
     still = last - s.same_since_s[sensors]

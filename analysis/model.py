@@ -148,8 +148,10 @@ class CompartmentAssessment:
 class Assessment:
     """One interceptor now, by its fullest monitored compartment.
 
-    Rates [m/day] are of FOG + solids. ``crossing_s`` holds the p05, p10, p50, p90 and p95 instants [s], each
-    None when more than 183 days ahead; the tuple itself is None when the fraction is unknown.
+    Rates [m/day] are of FOG + solids; their deviation holds what menus and seasons may bring. ``rate_own_share``
+    is the share of the rate's information that is the interceptor's own, not the fleet's prior. ``crossing_s``
+    holds the p05, p10, p50, p90 and p95 instants [s], each None when more than 183 days ahead; the tuple itself
+    is None when the fraction is unknown.
     """
 
     interceptor: str
@@ -170,3 +172,4 @@ class Assessment:
     own_evidence: bool  # this cycle's own readings suffice for a forecast order
     last_reading_s: float | None
     since_s: float | None  # start of the present cycle, None where unknown
+    rate_own_share: float | None = None

@@ -30,6 +30,7 @@ from api.estimates import Estimates
 from api.findings import record_found
 from api.fleetmodel import build_fleet
 from api.gaps import GapBook
+from api.learned import recall, refresh
 from ingest.decode import Decoder
 from ingest.message import RawMessage
 from ingest.pace import Limits, Pace
@@ -250,6 +251,8 @@ class Core:
     def _decide_inside(self, instant_us: int, new: Sequence[StoredReading]) -> None:
         self._gaps.look(new, instant_us)
         advance = self._estimates.advance(new, received_before_us=instant_us)
+        if instant_us % DAY_US == 0:
+            refresh(self._estimates, self.store.ledger)
         told = record_found(self.desk, advance.found, advance.refolded, instant_us)
         midnight = self._at_midnight(instant_us)
         if instant_us % SWEEP_US == 0:
@@ -361,15 +364,10 @@ class Core:
         self._decoder = Decoder(self.sensors, self.rules.profiles, limits=self.rules.limits, pace=self._pace)
         self._gaps.begin(self.sensors)
         day = datetime.fromtimestamp(self._last_us / 1e6, tz=UTC).date()
-        fleet = build_fleet(
-            list(self.interceptors.values()),
-            sensors,
-            self.sites,
-            self.rules.ordinances,
-            self.rules.profiles,
-            day=day,
-        )
+        owned = list(self.interceptors.values())
+        fleet = build_fleet(owned, sensors, self.sites, self.rules.ordinances, self.rules.profiles, day=day)
         self._estimates = Estimates(fleet, self.store.history, self.store.keeping)
+        recall(self._estimates, self.store.ledger)
         self._latest.clear()
         self._looked_us.clear()
 

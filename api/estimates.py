@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from analysis.assess import assess
 from analysis.fold import Fleet, FleetState, initial_state, newest, put, step, take
 from analysis.glance import Glance, glance
 from analysis.model import Assessment, Found, HotDischarge, Ints, PumpOut
+from analysis.prior import FleetPrior, Rates, learn, rates
 from api.fleetmodel import as_batch
 from api.keptstate import with_kept
 from store.ports import History, Keeping
@@ -25,6 +26,8 @@ from store.records import StoredReading
 #: A few days: data later than that refolds its interceptor from the start of its history.
 CHECKPOINTS: Final = 8
 _REBUILD_SPAN_US: Final = 30 * 86_400 * 1_000_000
+
+Mark: TypeAlias = tuple[FleetState, Rates | None]
 
 
 @dataclass(slots=True)
@@ -50,6 +53,7 @@ class Estimates:
         self._history = history
         self._keeping = keeping
         self._state = initial_state(fleet)
+        self._expected: Rates | None = None  # the day's prior; the fold never sees it
         self._checkpoints: deque[_Checkpoint] = deque(maxlen=CHECKPOINTS)
         self._owner = np.array(
             [fleet.interceptor_index[s.interceptor] for s in fleet.sensors], dtype=np.int64
@@ -106,13 +110,23 @@ class Estimates:
                 self._state, _ = step(self.fleet, self._state, as_batch(rows, self.fleet.sensor_index))
             start += _REBUILD_SPAN_US
 
-    def mark(self) -> FleetState:
-        """The present state, to come back to when a commit fails."""
-        return self._state
+    def mark(self) -> Mark:
+        """The present state and prior, to come back to when a commit fails."""
+        return self._state, self._expected
 
-    def back_to(self, mark: FleetState) -> None:
+    def back_to(self, mark: Mark) -> None:
         """Undo the advances since :meth:`mark`; checkpoints that late data made invalid stay so."""
-        self._state = mark
+        self._state, self._expected = mark
+
+    def learn(self) -> FleetPrior:
+        """Learn the prior of the rates from the present state, and expect them from here on."""
+        prior = learn(self.fleet, self._state)
+        self.expect(prior)
+        return prior
+
+    def expect(self, prior: FleetPrior) -> None:
+        """Tell every later assessment by this prior."""
+        self._expected = rates(self.fleet, prior)
 
     def checkpoint(self) -> None:
         """Keep the present state to fold again from; states are immutable, so this costs a reference."""
@@ -126,11 +140,11 @@ class Estimates:
         indices = None
         if interceptors is not None:
             indices = [self.fleet.interceptor_index[i] for i in interceptors]
-        return assess(self.fleet, self._state, now_s, indices=indices)
+        return assess(self.fleet, self._state, now_s, indices=indices, expected=self._expected)
 
     def glance(self, rows: Ints, now_s: float) -> Glance:
         """A first look at these interceptors, rows of the fleet that have a sensor."""
-        return glance(self.fleet, self._state, rows, now_s)
+        return glance(self.fleet, self._state, rows, now_s, self._expected)
 
     def _refold(self, who: int, oldest_s: float, received_before_us: int) -> tuple[float, Found]:
         usable = [c for c in self._checkpoints if c.valid[who] and c.newest_s[who] < oldest_s]

@@ -198,6 +198,9 @@ class AssessmentOut(BaseModel):
     p_over_limit: float | None
     rate_mm_per_day: float | None
     rate_sd_mm_per_day: float | None
+    rate_own_share: float | None = Field(
+        default=None, description="Share (0 to 1) of what is known of the rate that is the interceptor's own."
+    )
     crossing: dict[str, str | None] | None
     health: list[dict[str, Any]]
     compartments: list[dict[str, Any]]

@@ -48,6 +48,7 @@ def test_an_assessment_in_the_contracts_units() -> None:
         own_evidence=True,
         last_reading_s=at_s,
         since_s=None,
+        rate_own_share=0.87654321,
     )
     assert assessment_line(one) == {
         "compartment": 2,
@@ -60,6 +61,7 @@ def test_an_assessment_in_the_contracts_units() -> None:
         "p_over_limit": 0.000123,
         "rate_mm_per_day": 1.23,
         "rate_sd_mm_per_day": 0.2,
+        "rate_own_share": 0.876543,
         "crossing": {
             "p05": "2026-06-02T15:00:00Z",
             "p10": "2026-06-03T15:00:00.5Z",
@@ -114,6 +116,7 @@ def test_an_unseen_layer_is_null_with_its_keys_present_and_never_nan() -> None:
         "p_over_limit",
         "rate_mm_per_day",
         "rate_sd_mm_per_day",
+        "rate_own_share",
         "crossing",
     }
     json.dumps(line, allow_nan=False)

@@ -1,18 +1,20 @@
 """The fold: readings in, the fleet's state forward. One call for many readings or many calls: the same state.
 
 ``step`` sorts a batch by time and goes in rounds: the first reading of every interceptor, then the second,
-and so on; each round is vectorised over interceptors. Only touched rows are worked on.
+and so on; each round is vectorised over interceptors. Only touched rows are worked on, a block of interceptors after
+the other, so that a block's memory stays near the processor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
 from analysis.estimate import Kalman, after_pump_out, unknown
 from analysis.fleet import Fleet
-from analysis.model import Bools, Floats, Found, Ints, ReadingBatch
+from analysis.model import Bools, Floats, Found, HotDischarge, Ints, PumpOut, ReadingBatch
 from analysis.rounds import Work
 from analysis.state import (
     FleetState,
@@ -21,14 +23,17 @@ from analysis.state import (
     blank_sensors,
     blank_tracks,
     from_arrays,
+    own,
     part_rows,
-    with_rows,
+    put_rows,
 )
 from analysis.units import COLUMNS
 
 __all__ = [
-    "Fleet", "FleetState", "as_arrays", "from_arrays", "initial_state", "newest", "put", "step", "take",
+    "Fleet", "FleetState", "as_arrays", "from_arrays", "initial_state", "newest", "own", "put", "step", "take",
 ]  # fmt: skip
+
+BLOCK: Final = 4096  # interceptors worked on at a time
 
 
 def initial_state(fleet: Fleet) -> FleetState:
@@ -71,19 +76,32 @@ def take(state: FleetState, fleet: Fleet, interceptor_indices: Sequence[int]) ->
 
 
 def put(
-    state: FleetState, fleet: Fleet, interceptor_indices: Sequence[int], checkpoint: FleetState
+    state: FleetState,
+    fleet: Fleet,
+    interceptor_indices: Sequence[int],
+    checkpoint: FleetState,
+    *,
+    consume: bool = False,
 ) -> FleetState:
-    """The state with these interceptors' memory replaced by what :func:`take` gave for the same indices."""
+    """The state with these interceptors' memory replaced by what :func:`take` gave for the same indices.
+
+    With ``consume`` the given state itself is changed and returned, at a cost that does not know the fleet's size.
+    """
     who = np.asarray(interceptor_indices, dtype=np.int64)
-    return FleetState(
-        with_rows(state.sensor, fleet.sensors_of.rows(who)[0], checkpoint.sensor),
-        with_rows(state.track, fleet.tracks_of.rows(who)[0], checkpoint.track),
-        with_rows(state.interceptor, who, checkpoint.interceptor),
-    )
+    out = state if consume else own(state)
+    put_rows(out.sensor, fleet.sensors_of.rows(who)[0], checkpoint.sensor)
+    put_rows(out.track, fleet.tracks_of.rows(who)[0], checkpoint.track)
+    put_rows(out.interceptor, who, checkpoint.interceptor)
+    return out
 
 
-def step(fleet: Fleet, state: FleetState, batch: ReadingBatch) -> tuple[FleetState, Found]:
+def step(
+    fleet: Fleet, state: FleetState, batch: ReadingBatch, *, consume: bool = False
+) -> tuple[FleetState, Found]:
     """Fold a batch of readings, in any order, into the state; the given state stays as it is.
+
+    With ``consume`` the given state itself is changed and returned: it must be the caller's alone (:func:`own`),
+    and what a step costs then depends on its readings, not on the fleet. Both give the same.
 
     Readings of one instant go in order of their sensor. A reading older than its interceptor's newest folded
     one, or of that very sensor and instant, is left out: late data is folded again from a checkpoint
@@ -102,17 +120,47 @@ def step(fleet: Fleet, state: FleetState, batch: ReadingBatch) -> tuple[FleetSta
     )
     if not keep.any():
         return state, Found()
-    order, rounds = _rounds(owner, batch, keep)
-    work = Work(fleet, state, batch if order is None else _pick(batch, order))
-    edges = np.r_[0, np.cumsum(rounds)]
+    out = state if consume else own(state)
+    pump_outs: list[PumpOut] = []
+    hot: list[tuple[float, HotDischarge]] = []
+    for rows in _blocks(owner, len(fleet.interceptors)):
+        part = batch if rows is None else _pick(batch, rows)
+        order, rounds = _rounds(*((owner, part, keep) if rows is None else (owner[rows], part, keep[rows])))
+        if not len(rounds):
+            continue
+        work = Work(fleet, out, part if order is None else _pick(part, order))
+        edges = np.r_[0, np.cumsum(rounds)]
+        for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            work.round(a, b)
+        work.finish(pump_outs, hot)
+    return out, _in_order(pump_outs, hot)
+
+
+def _in_order(pump_outs: list[PumpOut], hot: list[tuple[float, HotDischarge]]) -> Found:
+    pump_outs.sort(key=lambda p: (p.end_s, p.interceptor))
+    hot.sort(key=lambda e: (e[0], e[1].sensor))
+    return Found(tuple(pump_outs), tuple(episode for _, episode in hot))
+
+
+def _blocks(owner: Ints, interceptors: int) -> Iterator[Ints | slice | None]:
+    """The readings of one block of interceptors after the other; None for all of them."""
+    if interceptors <= BLOCK or len(owner) <= BLOCK:
+        yield None
+        return
+    block = owner // BLOCK
+    order = None
+    if not bool((owner[1:] >= owner[:-1]).all()):
+        order = np.argsort(block, kind="stable")
+        block = block[order]
+    edges = np.searchsorted(block, np.arange(interceptors // BLOCK + 2))
     for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        work.round(a, b)
-    return work.state(), work.found()
+        if a < b:
+            yield slice(a, b) if order is None else order[a:b]
 
 
 def _rounds(owner: Ints, batch: ReadingBatch, keep: Bools) -> tuple[Ints | None, Ints]:
     """The order in which to fold the readings to keep, None for as they are, and how many go in each round."""
-    if keep.all() and not (np.bincount(owner) > 1).any():  # the way of a fleet in step: one of each
+    if keep.all() and _one_each(owner):  # the way of a fleet in step
         return None, np.array([len(owner)])
     order = np.lexsort((batch.sensor, batch.time_s, owner))
     order = order[keep[order]]
@@ -120,6 +168,13 @@ def _rounds(owner: Ints, batch: ReadingBatch, keep: Bools) -> tuple[Ints | None,
     starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
     return order[np.argsort(rank, kind="stable")], np.bincount(rank)
+
+
+def _one_each(owner: Ints) -> bool:
+    if bool((owner[1:] > owner[:-1]).all()):
+        return True
+    ordered = np.sort(owner)
+    return bool((ordered[1:] > ordered[:-1]).all())
 
 
 def _check(fleet: Fleet, batch: ReadingBatch) -> None:
@@ -139,7 +194,7 @@ def _check(fleet: Fleet, batch: ReadingBatch) -> None:
         raise ValueError("batch: time_s is not finite")
 
 
-def _pick(batch: ReadingBatch, rows: Ints) -> ReadingBatch:
+def _pick(batch: ReadingBatch, rows: Ints | slice) -> ReadingBatch:
     return ReadingBatch(
         batch.sensor[rows],
         batch.time_s[rows],

@@ -1,4 +1,4 @@
-"""One step's working copy of the state: a batch is folded into it round by round, then written back.
+"""One step's work on the state: a batch is folded into it round by round.
 
 In a round every interceptor has at most one reading, so that its order of events is kept while the arithmetic
 runs over all of them at once.
@@ -14,7 +14,7 @@ import numpy as np
 from analysis import discharge, events, health, mounts, quality, sensing
 from analysis.estimate import DAY_S, SOLIDS, Kalman, diffusion, effective_variance, predict, update, within
 from analysis.fleet import Fleet
-from analysis.model import Bools, Floats, Found, HotDischarge, Ints, PumpOut, ReadingBatch
+from analysis.model import Bools, Floats, HotDischarge, Ints, PumpOut, ReadingBatch
 from analysis.services import settle_cases
 from analysis.state import (
     WINDOW,
@@ -24,7 +24,8 @@ from analysis.state import (
     SensorState,
     TrackState,
     part_rows,
-    with_rows,
+    put_rows,
+    span,
 )
 
 _LEVEL_COLUMNS: Final = (
@@ -59,19 +60,20 @@ class _Batch:
 
 
 class Work:
-    """One step's working copy: the touched rows of every part, changed in place, written back at the end."""
+    """One step's work: the touched rows of every part of a state that is changed in place.
+
+    Rows that follow each other are viewed, others copied and put back by :meth:`finish`.
+    """
 
     def __init__(self, fleet: Fleet, state: FleetState, batch: ReadingBatch) -> None:
-        self._fleet, self._old = fleet, state
-        self._sensors, sensor = np.unique(batch.sensor, return_inverse=True)
-        self._interceptors, interceptor = np.unique(
-            fleet.sensor_interceptor[batch.sensor], return_inverse=True
-        )
+        self._fleet, self._whole = fleet, state
+        self._sensors, sensor = _touched(batch.sensor)
+        self._interceptors, interceptor = _touched(fleet.sensor_interceptor[batch.sensor])
         self._tracks = _track_rows(fleet, self._interceptors)
         track = np.searchsorted(self._tracks, fleet.sensor_track[batch.sensor])
-        self.sensor: SensorState = part_rows(state.sensor, self._sensors)
-        self.track: TrackState = part_rows(state.track, self._tracks)
-        self.interceptor: InterceptorState = part_rows(state.interceptor, self._interceptors)
+        self.sensor: SensorState = part_rows(state.sensor, span(self._sensors))
+        self.track: TrackState = part_rows(state.track, span(self._tracks))
+        self.interceptor: InterceptorState = part_rows(state.interceptor, span(self._interceptors))
         geometry = fleet.geometry.rows(batch.sensor)
         measured, impossible = quality.possible(sensing.measure(batch, geometry), geometry.static)
         spread = measured.variance + measured.lasting + measured.half**2 / 3
@@ -313,19 +315,18 @@ class Work:
         )
         self._hot.append((now_s, episode))
 
-    def state(self) -> FleetState:
-        """The old state with the touched rows replaced."""
-        return FleetState(
-            with_rows(self._old.sensor, self._sensors, self.sensor),
-            with_rows(self._old.track, self._tracks, self.track),
-            with_rows(self._old.interceptor, self._interceptors, self.interceptor),
-        )
-
-    def found(self) -> Found:
-        """What the step noticed, in order of time."""
-        pump_outs = sorted(self._pump_outs, key=lambda p: (p.end_s, p.interceptor))
-        hot = [episode for _, episode in sorted(self._hot, key=lambda e: (e[0], e[1].sensor))]
-        return Found(tuple(pump_outs), tuple(hot))
+    def finish(self, pump_outs: list[PumpOut], hot: list[tuple[float, HotDischarge]]) -> None:
+        """Put back what was copied, and tell what was noticed, hot discharges with the instant of the remark."""
+        for whole, rows, part in (
+            (self._whole.sensor, self._sensors, self.sensor),
+            (self._whole.track, self._tracks, self.track),
+            (self._whole.interceptor, self._interceptors, self.interceptor),
+        ):
+            where = span(rows)
+            if not isinstance(where, slice):
+                put_rows(whole, where, part)  # type: ignore[type-var]  # each part goes back to its own kind
+        pump_outs += self._pump_outs
+        hot += self._hot
 
 
 def _rows(rows: Ints, whole: Ints) -> Rows:
@@ -335,12 +336,20 @@ def _rows(rows: Ints, whole: Ints) -> Rows:
     return rows
 
 
+def _touched(rows: Ints) -> tuple[Ints, Ints]:
+    """The distinct rows in order, and the place of each of ``rows`` among them."""
+    if len(rows) and bool((rows[1:] > rows[:-1]).all()):
+        return rows, np.arange(len(rows))
+    return np.unique(rows, return_inverse=True)
+
+
 def _track_rows(fleet: Fleet, interceptors: Ints) -> Ints:
     """All tracks of these interceptors; tracks are laid out in order of their interceptor."""
-    first = np.searchsorted(fleet.track_interceptor, interceptors)
-    count = np.searchsorted(fleet.track_interceptor, interceptors, side="right") - first
-    offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    return np.asarray(np.repeat(first, count) + offset, dtype=np.int64)
+    start = fleet.tracks_of.start
+    first = start[interceptors]
+    if bool((start[interceptors + 1] - first == 1).all()):
+        return first
+    return fleet.tracks_of.rows(interceptors)[0]
 
 
 def _heights(batch: ReadingBatch) -> Bools:

@@ -116,26 +116,39 @@ Part = TypeVar("Part", SensorState, TrackState, InterceptorState)
 
 @dataclass(frozen=True, slots=True)
 class FleetState:
-    """The whole memory of a fold. Values are never changed in place once handed out."""
+    """The whole memory of a fold. Values are never changed in place once handed out, but by a caller who says
+    that the state is his alone (``consume``)."""
 
     sensor: SensorState
     track: TrackState
     interceptor: InterceptorState
 
 
-def part_rows(part: Part, rows: Ints) -> Part:
-    """A copy of these rows of one part."""
+def part_rows(part: Part, rows: Rows) -> Part:
+    """These rows of one part: a copy, or of a slice the part's own memory."""
     return type(part)(*[getattr(part, f.name)[rows] for f in fields(part)])
 
 
-def with_rows(part: Part, rows: Ints, new: Part) -> Part:
-    """The part with these rows replaced; the given part stays as it is."""
-    out: list[NDArray[Any]] = []
+def put_rows(part: Part, rows: Rows, new: Part) -> None:
+    """Replace these rows of a part in place."""
     for f in fields(part):
-        whole = getattr(part, f.name).copy()
-        whole[rows] = getattr(new, f.name)
-        out.append(whole)
-    return type(part)(*out)
+        getattr(part, f.name)[rows] = getattr(new, f.name)
+
+
+def own(state: FleetState) -> FleetState:
+    """A copy that its holder may change in place."""
+    return FleetState(_copy(state.sensor), _copy(state.track), _copy(state.interceptor))
+
+
+def _copy(part: Part) -> Part:
+    return type(part)(*[getattr(part, f.name).copy() for f in fields(part)])
+
+
+def span(rows: Ints) -> Rows:
+    """Ascending row numbers as a slice where none is missing between them, for what is viewed is not copied."""
+    if len(rows) and int(rows[-1]) - int(rows[0]) + 1 == len(rows):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
 
 
 def as_arrays(state: FleetState) -> dict[str, NDArray[Any]]:

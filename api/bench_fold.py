@@ -77,7 +77,7 @@ def filter_rounds(fleet: Fleet, batches: list[ReadingBatch]) -> None:
 def fold_rounds(fleet: Fleet, state: FleetState, batches: list[ReadingBatch]) -> FleetState:
     """The whole fold, batch by batch."""
     for one in batches:
-        state, _ = step(fleet, state, one)
+        state, _ = step(fleet, state, one, consume=True)
     return state
 
 

@@ -236,14 +236,14 @@ class Core:
             # after a restart, what came later may be here already
             self._new = {place: one for place, one in new.items() if one.received_us >= instant_us}
             new = {place: one for place, one in new.items() if place not in self._new} if self._new else new
-        before = self._estimates.mark()
+        self._estimates.mark()
         try:
             with self.desk.transaction():
                 self._decide_inside(instant_us, list(new.values()))
                 self.store.ledger.set_meta(LAST_INSTANT, str(instant_us))
         except BaseException:
             self._new = {**new, **self._new}
-            self._estimates.back_to(before)
+            self._estimates.back()
             raise
         self._touched.clear()
         self._last_us = instant_us

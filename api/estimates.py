@@ -9,25 +9,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from analysis.assess import assess
-from analysis.fold import Fleet, FleetState, initial_state, newest, put, step, take
+from analysis.fold import Fleet, FleetState, initial_state, newest, own, put, step, take
 from analysis.glance import Glance, glance
 from analysis.model import Assessment, Found, HotDischarge, Ints, PumpOut
 from analysis.prior import FleetPrior, Rates, learn, rates
 from api.fleetmodel import as_batch
-from api.keptstate import with_kept
+from api.keptstate import alone, fitting, with_kept
 from store.ports import History, Keeping
 from store.records import StoredReading
 
 #: A few days: data later than that refolds its interceptor from the start of its history.
 CHECKPOINTS: Final = 8
 _REBUILD_SPAN_US: Final = 30 * 86_400 * 1_000_000
-
-Mark: TypeAlias = tuple[FleetState, Rates | None]
 
 
 @dataclass(slots=True)
@@ -46,7 +44,11 @@ class Advance:
 
 
 class Estimates:
-    """The fold over one fleet. Not thread safe: the writer's thread owns it."""
+    """The fold over one fleet. Not thread safe: the writer's thread owns it.
+
+    The state is changed in place, so that an advance costs what its readings cost, whatever the fleet's size. What
+    it changes is kept aside until the next :meth:`mark`.
+    """
 
     def __init__(self, fleet: Fleet, history: History, keeping: Keeping) -> None:
         self.fleet = fleet
@@ -54,6 +56,9 @@ class Estimates:
         self._keeping = keeping
         self._state = initial_state(fleet)
         self._expected: Rates | None = None  # the day's prior; the fold never sees it
+        self._marked: Rates | None = None  # as it was at the mark
+        #: interceptors changed since the mark, as they were
+        self._before: list[tuple[list[int], FleetState]] = []
         self._checkpoints: deque[_Checkpoint] = deque(maxlen=CHECKPOINTS)
         self._owner = np.array(
             [fleet.interceptor_index[s.interceptor] for s in fleet.sensors], dtype=np.int64
@@ -66,19 +71,23 @@ class Estimates:
             return Advance(Found(), {})
         times = np.array([r.time_us / 1e6 for r in known])
         owner = self._owner[[self.fleet.sensor_index[r.sensor] for r in known]]
-        oldest = np.full(len(self.fleet.interceptors), np.inf)
-        np.minimum.at(oldest, owner, times)
-        late = oldest <= newest(self.fleet, self._state)
-        forward = [r for r, who in zip(known, owner, strict=True) if not late[who]]
+        touched, place = np.unique(owner, return_inverse=True)
+        oldest = np.full(len(touched), np.inf)
+        np.minimum.at(oldest, place, times)
+        late = oldest <= self._state.interceptor.newest_s[touched]
+        forward = [r for r, at in zip(known, place, strict=True) if not late[at]]
+        self._keep_aside(touched.tolist())
         pump_outs: list[PumpOut] = []
         hot: list[HotDischarge] = []
         if forward:
-            self._state, found = step(self.fleet, self._state, as_batch(forward, self.fleet.sensor_index))
+            batch = as_batch(forward, self.fleet.sensor_index)
+            self._state, found = step(self.fleet, self._state, batch, consume=True)
             pump_outs += found.pump_outs
             hot += found.hot_discharges
         refolded = {}
-        for who in np.flatnonzero(late):
-            since, found = self._refold(int(who), float(oldest[who]), received_before_us)
+        for at in np.flatnonzero(late):
+            who = int(touched[at])
+            since, found = self._refold(who, float(oldest[at]), received_before_us)
             refolded[self.fleet.interceptors[who].id] = since
             pump_outs += found.pump_outs
             hot += found.hot_discharges
@@ -88,6 +97,7 @@ class Estimates:
         """Fold the whole history received before an instant, from nothing, or from what retention kept of it."""
         self._state, newest_s = with_kept(self.fleet, self._keeping.kept_states())
         self._checkpoints.clear()
+        self._before.clear()
         ids = [s.id for s in self.fleet.sensors]
         if not ids:
             return
@@ -107,16 +117,21 @@ class Estimates:
                 received_before_us=received_before_us,
             )
             if rows:
-                self._state, _ = step(self.fleet, self._state, as_batch(rows, self.fleet.sensor_index))
+                batch = as_batch(rows, self.fleet.sensor_index)
+                self._state, _ = step(self.fleet, self._state, batch, consume=True)
             start += _REBUILD_SPAN_US
 
-    def mark(self) -> Mark:
-        """The present state and prior, to come back to when a commit fails."""
-        return self._state, self._expected
+    def mark(self) -> None:
+        """From now on what changes is kept aside, to come :meth:`back` to when a commit fails."""
+        self._before.clear()
+        self._marked = self._expected
 
-    def back_to(self, mark: Mark) -> None:
-        """Undo the advances since :meth:`mark`; checkpoints that late data made invalid stay so."""
-        self._state, self._expected = mark
+    def back(self) -> None:
+        """Undo what came since :meth:`mark`; checkpoints that late data made invalid stay so."""
+        while self._before:
+            who, state = self._before.pop()
+            self._state = put(self._state, self.fleet, who, state, consume=True)
+        self._expected = self._marked
 
     def learn(self) -> FleetPrior:
         """Learn the prior of the rates from the present state, and expect them from here on."""
@@ -128,9 +143,12 @@ class Estimates:
         """Tell every later assessment by this prior."""
         self._expected = rates(self.fleet, prior)
 
+    def _keep_aside(self, who: list[int]) -> None:
+        self._before.append((who, take(self._state, self.fleet, who)))
+
     def checkpoint(self) -> None:
-        """Keep the present state to fold again from; states are immutable, so this costs a reference."""
-        state = self._state
+        """Keep a copy of the present state to fold again from."""
+        state = own(self._state)
         self._checkpoints.append(
             _Checkpoint(state, newest(self.fleet, state), np.ones(len(self.fleet.interceptors), dtype=bool))
         )
@@ -148,18 +166,21 @@ class Estimates:
 
     def _refold(self, who: int, oldest_s: float, received_before_us: int) -> tuple[float, Found]:
         usable = [c for c in self._checkpoints if c.valid[who] and c.newest_s[who] < oldest_s]
-        base = usable[-1].state if usable else initial_state(self.fleet)
+        single = alone(self.fleet, who)
+        base = take(usable[-1].state, self.fleet, [who]) if usable else initial_state(single)
         since_s = float(usable[-1].newest_s[who]) if usable else -np.inf
         kept = self._keeping.kept_state(self.fleet.interceptors[who].id)
-        if kept is not None:  # readings before it may be gone: later ones alone can be folded again
-            with_it, newest_s = with_kept(self.fleet, [kept])
-            if newest_s.get(who, -np.inf) > since_s:
-                base, since_s = with_it, newest_s[who]
+        # readings before what was kept may be gone: later ones alone can be folded again
+        with_it = fitting(single, kept)
+        if kept is not None and with_it is not None and kept.newest_us is not None:
+            newest_s = kept.newest_us / 1e6
+            if newest_s > since_s:
+                base, since_s = with_it, newest_s
         for checkpoint in self._checkpoints:
             if checkpoint.newest_s[who] >= oldest_s:
                 checkpoint.valid[who] = False
-        self._state = put(self._state, self.fleet, [who], take(base, self.fleet, [who]))
-        ids = [s.id for s, owner in zip(self.fleet.sensors, self._owner, strict=True) if owner == who]
+        self._state = put(self._state, self.fleet, [who], base, consume=True)
+        ids = [s.id for s in single.sensors]
         rows = self._history.readings(
             ids,
             since_us=round(since_s * 1e6) + 1 if np.isfinite(since_s) else 0,
@@ -168,7 +189,8 @@ class Estimates:
         )
         if not rows:
             return since_s, Found()
-        self._state, found = step(self.fleet, self._state, as_batch(rows, self.fleet.sensor_index))
+        batch = as_batch(rows, self.fleet.sensor_index)
+        self._state, found = step(self.fleet, self._state, batch, consume=True)
         return since_s, found
 
     def _history_span(self, ids: Sequence[str]) -> tuple[int, int] | None:

@@ -132,6 +132,54 @@ def test_a_step_leaves_the_given_state_as_it_was() -> None:
         np.testing.assert_array_equal(array, kept[name], err_msg=name)
 
 
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10_000), st.lists(st.integers(0, 150), max_size=4))
+def test_a_state_used_up_gives_the_same(seed: int, cuts: list[int]) -> None:
+    batch = make_batch(seed, 150)
+    edges = [0, *sorted(cuts), 150]
+    pieces = [rows_of(batch, np.arange(a, b)) for a, b in pairwise(edges)]
+    kept, found = fold(pieces)
+    state = initial_state(FLEET)
+    for piece, noticed in zip(pieces, found, strict=True):
+        before = state
+        state, same = step(FLEET, state, piece, consume=True)
+        assert same == noticed
+        assert state is before
+    assert_same(state, kept)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_blocks_of_interceptors_give_what_all_at_once_give(
+    shuffle: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = [InterceptorModel(f"g{n}", 1.2, 1.2, compartments=2) for n in range(7)]
+    sensors = [SensorModel(f"s{n}", f"g{n * 3 % 7}", 1 + n % 2, min_layer_m=0.02) for n in range(11)]
+    fleet = Fleet.of(models, sensors)
+    rng = np.random.default_rng(31)
+    order = rng.permutation(11 * 40) if shuffle else np.argsort(np.tile(fleet.sensor_interceptor, 40))
+    sensor = np.tile(np.arange(11), 40)[order]
+    time = (1.7e9 + 900.0 * np.repeat(np.arange(40), 11))[order]
+    surface = np.where(time - 1.7e9 == 900.0 * 20, 0.3, 1.2) + rng.normal(0, 0.002, len(time))
+    values = {"surface_m": surface, "fog_bottom_m": surface - 0.1, "inlet_c": rng.normal(58, 4, len(time))}
+    batch = ReadingBatch(sensor, time, values)
+    at_once, found = step(fleet, initial_state(fleet), batch)
+    monkeypatch.setattr("analysis.fold.BLOCK", 2)
+    in_blocks, same = step(fleet, initial_state(fleet), batch)
+    assert_same(at_once, in_blocks)
+    assert same == found
+    assert found.hot_discharges
+
+
+def test_a_checkpoint_put_into_a_state_used_up() -> None:
+    batch = make_batch(6, 200)
+    half, _ = fold([rows_of(batch, np.arange(100))])
+    checkpoint = take(half, FLEET, [0])
+    whole, _ = step(FLEET, half, rows_of(batch, np.arange(100, 200)))
+    expected = put(whole, FLEET, [0], checkpoint)
+    assert put(whole, FLEET, [0], checkpoint, consume=True) is whole
+    assert_same(whole, expected)
+
+
 def test_a_checkpoint_brings_one_interceptor_back() -> None:
     batch = make_batch(6, 200)
     half, _ = fold([rows_of(batch, np.arange(100))])

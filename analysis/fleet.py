@@ -36,8 +36,8 @@ class SensorGeometry:
     resolution: Floats
     static: Floats
 
-    def rows(self, index: Ints) -> SensorGeometry:
-        """The geometry of these rows, in this order."""
+    def rows(self, index: Ints | slice) -> SensorGeometry:
+        """The geometry of these rows, in this order; of a slice a view."""
         return SensorGeometry(
             self.mount[index],
             self.pressure[index],

@@ -124,11 +124,10 @@ def step(
     pump_outs: list[PumpOut] = []
     hot: list[tuple[float, HotDischarge]] = []
     for rows in _blocks(owner, len(fleet.interceptors)):
-        part = batch if rows is None else _pick(batch, rows)
-        order, rounds = _rounds(*((owner, part, keep) if rows is None else (owner[rows], part, keep[rows])))
+        order, rounds = _rounds(owner, batch, keep, rows)
         if not len(rounds):
             continue
-        work = Work(fleet, out, part if order is None else _pick(part, order))
+        work = Work(fleet, out, batch if order is None else _pick(batch, order))
         edges = np.r_[0, np.cumsum(rounds)]
         for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             work.round(a, b)
@@ -158,16 +157,26 @@ def _blocks(owner: Ints, interceptors: int) -> Iterator[Ints | slice | None]:
             yield slice(a, b) if order is None else order[a:b]
 
 
-def _rounds(owner: Ints, batch: ReadingBatch, keep: Bools) -> tuple[Ints | None, Ints]:
-    """The order in which to fold the readings to keep, None for as they are, and how many go in each round."""
+def _rounds(
+    owner: Ints, batch: ReadingBatch, keep: Bools, rows: Ints | slice | None
+) -> tuple[Ints | slice | None, Ints]:
+    """The order in which to fold what is to keep of ``rows``, None for all as they are; how many go in each round."""
+    sensor, time_s = batch.sensor, batch.time_s
+    if rows is not None:
+        owner, sensor, time_s, keep = owner[rows], sensor[rows], time_s[rows], keep[rows]
     if keep.all() and _one_each(owner):  # the way of a fleet in step
-        return None, np.array([len(owner)])
-    order = np.lexsort((batch.sensor, batch.time_s, owner))
+        return rows, np.array([len(owner)])
+    order = np.lexsort((sensor, time_s, owner))
     order = order[keep[order]]
     owner = owner[order]
     starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    return order[np.argsort(rank, kind="stable")], np.bincount(rank)
+    order = order[np.argsort(rank, kind="stable")]
+    if isinstance(rows, slice):
+        order = order + rows.start
+    elif rows is not None:
+        order = rows[order]
+    return order, np.bincount(rank)
 
 
 def _one_each(owner: Ints) -> bool:

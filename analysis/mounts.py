@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.estimate import FOG, SOLIDS
 from analysis.model import Bools, Floats
-from analysis.state import WINDOW, Rows, SensorState
+from analysis.state import WINDOW, Rows, SensorState, in_step
 
 SWING: Final = 0.10  # m between two readings
 AGREE: Final = 0.03  # m about the median of the window
@@ -32,8 +32,12 @@ def loose(sensor: SensorState, rows: Rows, time: Floats, surface: Floats) -> tup
     """
     slot = sensor.slot[rows]
     index = np.arange(len(sensor.slot))[rows]
-    before = sensor.surfaces[index, slot - 1]
-    sensor.surfaces[index, slot] = surface
+    if in_step(rows, slot):
+        before = sensor.surfaces[:, slot[0] - 1].copy()
+        sensor.surfaces[:, slot[0]] = surface
+    else:
+        before = sensor.surfaces[index, slot - 1]
+        sensor.surfaces[index, slot] = surface
     since = sensor.loose_s[rows]
     was = np.isfinite(since)
     odd = np.flatnonzero((np.abs(surface - before) > SWING) | was)

@@ -37,8 +37,7 @@ def possible(measured: Measured, static: Floats) -> tuple[Measured, Bools]:
     depth = measured.depth
     roof = static[:, None] * ROOM + margin
     bad = (depth < -margin) | (depth > roof)
-    overfull = np.nansum(depth, axis=1) > roof[:, 0]
-    bad |= (overfull & np.isfinite(depth).all(axis=1))[:, None]
+    bad |= (depth[:, 0] + depth[:, 1] > roof[:, 0])[:, None]  # NaN where one is unknown: no objection
     surface = measured.surface
     bad_surface = (surface < -margin) | (surface > 2 * static + 1.0)
     clean = Measured(
@@ -52,7 +51,7 @@ def possible(measured: Measured, static: Floats) -> tuple[Measured, Bools]:
         measured.bias,
         measured.absent,
     )
-    return clean, bad.any(axis=1) | bad_surface
+    return clean, bad[:, 0] | bad[:, 1] | bad_surface
 
 
 def spikes(recent: Floats, depth: Floats, sd: Floats) -> Bools:

@@ -23,6 +23,8 @@ from analysis.state import (
     Rows,
     SensorState,
     TrackState,
+    either,
+    in_step,
     part_rows,
     put_rows,
     span,
@@ -70,11 +72,11 @@ class Work:
         self._sensors, sensor = _touched(batch.sensor)
         self._interceptors, interceptor = _touched(fleet.sensor_interceptor[batch.sensor])
         self._tracks = _track_rows(fleet, self._interceptors)
-        track = np.searchsorted(self._tracks, fleet.sensor_track[batch.sensor])
+        track = _places(self._tracks, fleet.sensor_track[batch.sensor])
         self.sensor: SensorState = part_rows(state.sensor, span(self._sensors))
         self.track: TrackState = part_rows(state.track, span(self._tracks))
         self.interceptor: InterceptorState = part_rows(state.interceptor, span(self._interceptors))
-        geometry = fleet.geometry.rows(batch.sensor)
+        geometry = fleet.geometry.rows(span(self._sensors) if batch.sensor is self._sensors else batch.sensor)
         measured, impossible = quality.possible(sensing.measure(batch, geometry), geometry.static)
         spread = measured.variance + measured.lasting + measured.half**2 / 3
         self._b = _Batch(
@@ -120,7 +122,7 @@ class Work:
         opened, ready = events.watch(track, tracks, sight, k)
         noise = np.sqrt(seen.variance[a:b])
         spike = np.abs(depth - k.x) > quality.SPIKE_FLOOR + 3.0 * np.sqrt(k.p00)
-        odd = np.flatnonzero(spike.any(axis=1))  # the median is asked only where the filter is surprised
+        odd = np.flatnonzero(either(spike))  # the median is asked only where the filter is surprised
         if len(odd):
             spike[odd] &= quality.spikes(self.sensor.recent[sensors][odd], depth[odd], noise[odd])
         self._remember(sensors, depth)
@@ -147,7 +149,7 @@ class Work:
         if len(ready):
             self._judge(a, ready, sight, k)
         self._wait(a, b)
-        return np.asarray(spike.any(axis=1) & ~opened)
+        return np.asarray(either(spike) & ~opened)
 
     def _mounts(self, a: int, b: int, time: Floats, sensors: Rows, tracks: Rows, k: Kalman) -> Bools:
         """Take out what a loose sensor says, put right what a slipped one says; where a slip is suspected."""
@@ -198,6 +200,11 @@ class Work:
 
     def _remember(self, sensors: Rows, depth: Floats) -> None:
         slot = self.sensor.slot[sensors]
+        if in_step(sensors, slot):
+            at = self.sensor.recent[:, :, slot[0]]
+            at[:] = np.where(np.isfinite(depth), depth, at)
+            self.sensor.slot[:] = (slot[0] + 1) % WINDOW
+            return
         rows = np.arange(len(self.sensor.slot))[sensors]
         place = rows[:, None], np.arange(2), slot[:, None]
         self.sensor.recent[place] = np.where(np.isfinite(depth), depth, self.sensor.recent[place])
@@ -210,7 +217,7 @@ class Work:
         track.used_s[tracks] = np.where(good, time[:, None], track.used_s[tracks])
         track.bias[tracks] = np.where(good, bias, track.bias[tracks])
         today = np.floor(time / DAY_S).astype(np.int64)
-        new = good.any(axis=1) & (today != track.day[tracks])
+        new = either(good) & (today != track.day[tracks])
         track.days[tracks] += new
         track.day[tracks] = np.where(new, today, track.day[tracks])
 
@@ -341,6 +348,12 @@ def _touched(rows: Ints) -> tuple[Ints, Ints]:
     if len(rows) and bool((rows[1:] > rows[:-1]).all()):
         return rows, np.arange(len(rows))
     return np.unique(rows, return_inverse=True)
+
+
+def _places(rows: Ints, wanted: Ints) -> Ints:
+    """The place of each of ``wanted`` among the ascending ``rows``, which hold them all."""
+    where = span(rows)
+    return wanted - where.start if isinstance(where, slice) else np.searchsorted(rows, wanted)
 
 
 def _track_rows(fleet: Fleet, interceptors: Ints) -> Ints:

@@ -61,9 +61,9 @@ def outlook(
     share = own_share(before.p11, begun.var)
     k = predict(before, dt[:, None], diffusion(before.r, base, fleet.prior))
     silent = np.isnan(track.last_s[tracks]) & np.isfinite(then) & (then <= now_s)
-    known = track.seen[tracks] | silent[:, None]
+    known = track.seen[tracks] | track.by_hand[tracks] | (silent & fleet.track_heard[tracks])[:, None]
     x = np.maximum(k.x, 0.0)
-    var = k.p00 + track.bias[tracks]
+    var = k.p00 + track.bias[tracks] + track.doubt[tracks]
     whole = known.all(axis=1)
     fraction = np.where(whole, (x[:, FOG] + x[:, SOLIDS]) / base, np.nan)
     sd = np.where(whole, np.sqrt(var[:, FOG] + var[:, SOLIDS]) / base, np.nan)
@@ -157,10 +157,14 @@ def _row(
 ) -> Assessment:
     start, end, at = place
     flags = _health(fleet, state, who, now_s, silent_after_s)
-    parts = tuple(_compartment(fleet, int(tracks[p]), now, p) for p in range(start, end))
-    last = float(state.interceptor.newest_s[who])
+    watched = fleet.track_heard[tracks[start:end]] | now.known[start:end].any(axis=1)
+    rows = (start + np.flatnonzero(watched)).tolist()
+    parts = tuple(_compartment(fleet, int(tracks[p]), now, p) for p in rows)
+    last = float(
+        np.max(state.sensor.last_s[fleet.sensors_of[who]], initial=-np.inf, where=_heard(fleet, state, who))
+    )
     since = float(state.interceptor.since_s[who])
-    best = parts[at - start] if at >= 0 else None
+    best = parts[rows.index(at)] if at in rows else None
     known = best is not None and best.fraction is not None
     rate = float(now.k.r[at].sum()) if known else None
     own_sd = float(np.sqrt(now.k.p11[at].sum())) if known else None
@@ -193,6 +197,10 @@ def _row(
         last_reading_s=last if np.isfinite(last) else None,
         since_s=since if np.isfinite(since) else None,
     )
+
+
+def _heard(fleet: Fleet, state: FleetState, who: int) -> Bools:
+    return np.isfinite(state.sensor.last_s[fleet.sensors_of[who]])
 
 
 def _crossing(row: Floats) -> Crossing:
@@ -229,6 +237,10 @@ def _health(
         if _overfull(fleet, state, who, row, now_s):
             flags.append(HealthFlag("possibly_overfull", None, "surface", float(state.track.brim_s[row])))
         tamper = float(state.track.tamper_s[row])
+        for layer, quantity in ((FOG, "fog_depth"), (SOLIDS, "solids_depth")):
+            doubt = float(state.track.doubt_s[row, layer])
+            if np.isfinite(doubt):
+                flags.append(HealthFlag("disagrees", None, quantity, doubt))
         if now_s - tamper < TAMPER_FOR_S:
             flags.append(HealthFlag("tamper", None, "fog_depth", tamper))
     return tuple(flags)
@@ -237,6 +249,8 @@ def _health(
 def _overfull(fleet: Fleet, state: FleetState, who: int, row: int, now_s: float) -> bool:
     """Whether the surface stood at the brim and rose, and nothing has come since: a ranger has a blind zone."""
     brim = float(state.track.brim_s[row])
+    if np.isnan(brim):
+        return False
     patience = health.OVERFULL_INTERVALS * float(fleet.interval_s[fleet.sensors_of[who]].max())
     return brim == float(state.track.last_s[row]) and now_s - brim > patience
 

@@ -1,6 +1,7 @@
 """The fleet's geometry as arrays: sensors, tracks (monitored compartments) and interceptors.
 
-A *track* is one compartment that has at least one sensor; several sensors of one compartment share it.
+A *track* is one compartment that has at least one sensor; several sensors of one compartment share it. Without any
+sensor every compartment is one, for what is measured by hand.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from analysis.estimate import DEFAULT_PRIOR, RatePrior
-from analysis.model import Floats, InterceptorModel, Ints, SensorModel
+from analysis.model import Bools, Floats, InterceptorModel, Ints, SensorModel
 
 BRIM_SHARE: Final = 0.85  # of the mount's height: nearer than that a ranger may go blind
 BRIM_SURGE: Final = 0.03  # m
@@ -98,6 +99,7 @@ class Fleet:
     hot_limit_c: Floats  # by sensor
     track_interceptor: Ints
     track_compartment: Ints
+    track_heard: Bools  # has a sensor; without one only hands tell of it
     track_kitchen: Ints  # index into ``kitchens``
     kitchens: tuple[str, ...]  # in order; "" where none is stated
     track_base: Floats
@@ -127,7 +129,8 @@ class Fleet:
         interceptor_index = _index("interceptor", [i.id for i in interceptors])
         sensor_index = _index("sensor", [s.id for s in sensors])
         owner = np.array([_owner(s, interceptor_index, interceptors) for s in sensors], dtype=np.int64)
-        places = sorted({(int(o), s.compartment) for o, s in zip(owner, sensors, strict=True)})
+        heard = {(int(o), s.compartment) for o, s in zip(owner, sensors, strict=True)}
+        places = sorted(heard | _unwatched(owner, interceptors))
         track_of = {place: row for row, place in enumerate(places)}
         track = np.array(
             [track_of[int(o), s.compartment] for o, s in zip(owner, sensors, strict=True)], dtype=np.int64
@@ -155,6 +158,7 @@ class Fleet:
             hot_limit_c=hot[owner] if len(sensors) else np.empty(0),
             track_interceptor=track_interceptor,
             track_compartment=np.array([place[1] for place in places], dtype=np.int64),
+            track_heard=np.array([place in heard for place in places], dtype=np.bool_),
             track_kitchen=kitchen.astype(np.int64)[track_interceptor],
             kitchens=tuple(str(name) for name in kitchens),
             track_base=base[track_interceptor],
@@ -175,6 +179,12 @@ def _index(what: str, ids: Sequence[str]) -> dict[str, int]:
         twice = sorted({id_ for id_ in ids if ids.count(id_) > 1})
         raise ValueError(f"{what}: id {twice[0]!r} stands twice")
     return found
+
+
+def _unwatched(owner: Ints, interceptors: Sequence[InterceptorModel]) -> set[tuple[int, int]]:
+    """Every compartment of interceptors without a sensor: hands may measure there."""
+    bare = set(range(len(interceptors))) - set(owner.tolist())
+    return {(row, place) for row in bare for place in range(1, interceptors[row].compartments + 1)}
 
 
 def _owner(sensor: SensorModel, index: dict[str, int], interceptors: Sequence[InterceptorModel]) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from analysis import discharge, events, health, mounts, quality, sensing
+from analysis import calibration, discharge, events, health, mounts, quality, sensing
 from analysis.estimate import DAY_S, SOLIDS, Kalman, diffusion, effective_variance, predict, update, within
 from analysis.fleet import Fleet
 from analysis.model import Bools, Floats, HotDischarge, Ints, PumpOut, ReadingBatch
@@ -112,6 +112,7 @@ class Work:
     def _layers(self, a: int, b: int, time: Floats, sensors: Rows, tracks: Rows) -> Bools:
         seen = self._b.seen
         track = self.track
+        calibration.correct(seen.depth[a:b], track.gain[tracks], track.shift[tracks])
         before = track.time_s[tracks]
         dt_s = np.where(np.isfinite(before), np.maximum(time - before, 0.0), 0.0)
         old = track.kalman(tracks)
@@ -143,7 +144,7 @@ class Work:
         track.set_kalman(tracks, k)
         track.time_s[tracks] = time
         bias = np.where(below, half**2 / 4, seen.bias[a:b])
-        self._mark(tracks, sensors, time, good, bias)
+        self._mark(tracks, sensors, time, good, bias * track.left[tracks])
         self._surface(tracks, time, surface, seen.surface_var[a:b], opened | suspect)
         ready = ready[~suspect[ready]]
         if len(ready):
@@ -262,6 +263,8 @@ class Work:
                 field[row] = value[at]
             if case.verdict < 0:
                 continue
+            whole = case.verdict == events.COMPLETE
+            calibration.served(self.track, row, complete=whole, base=float(sight.base[at]))
             self.track.verdict[row] = case.verdict
             self.track.verdict_conf[row] = case.confidence
             self.track.verdict_before[row] = case.before

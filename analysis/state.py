@@ -67,6 +67,12 @@ class TrackState:
     seen: Bools
     used_s: Floats  # (tracks, 2): time of the last value taken in
     bias: Floats  # (tracks, 2): variance of that value's errors that no number of readings removes [m²]
+    by_hand: Bools  # (tracks, 2): measured by hand in this cycle
+    gain: Floats  # of the sensors' FOG depth, learnt by hand
+    shift: Floats  # (tracks, 2): to add to the sensors' depths [m], likewise
+    left: Floats  # (tracks, 2): share of the sensors' lasting variance that hands have left
+    doubt: Floats  # (tracks, 2): variance by a hand that contradicts the sensor [m²] …
+    doubt_s: Floats  # … since then [s], NaN where none does
     last_s: Floats
     rest: Floats  # quiescent height of the surface [m], NaN unknown
     calm: Floats  # share of the last days that the surface stood about its static level, 0 … 1
@@ -217,6 +223,12 @@ def blank_tracks(kalman: Kalman, time_s: Floats) -> TrackState:
         "time_s": time_s,
         "seen": np.zeros((count, 2), dtype=bool),
         "bias": np.zeros((count, 2)),
+        "by_hand": np.zeros((count, 2), dtype=bool),
+        "gain": np.ones(count),
+        "shift": np.zeros((count, 2)),
+        "left": np.ones((count, 2)),
+        "doubt": np.zeros((count, 2)),
+        "doubt_s": two.copy(),
         "calm": np.zeros(count),
         "sees_liquid": np.zeros(count, dtype=bool),
         "day": np.full(count, -1, dtype=np.int64),

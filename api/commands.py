@@ -47,6 +47,9 @@ class Commands:
             raise CommandError(f"hauler: {manifest.hauler!r} is not in the fleet")
         number = manifest.number or str(manifest.pumped_us)
         filed = replace(manifest, id=manifest.id or short_id("m", manifest.interceptor, number))
+        known = self._core.desk.folder(filed.interceptor).manifests.get(filed.id)
+        if known is not None and replace(known, received_us=filed.received_us) == filed:
+            return known
         self._core.desk.put_manifest(filed)
         self._core.decide_now([filed.interceptor], self.now_us)
         return filed
@@ -62,6 +65,9 @@ class Commands:
             "cs", sample.interceptor, str(sample.compartment), str(sample.sampled_us)
         )
         filed = replace(sample, id=identity)
+        known = self._core.desk.folder(filed.interceptor).core_samples.get(filed.id)
+        if known is not None and replace(known, received_us=filed.received_us) == filed:
+            return known
         self._core.desk.put_core_sample(filed)
         self._core.decide_now([filed.interceptor], self.now_us)
         return filed

@@ -30,7 +30,9 @@ from api.estimates import Estimates
 from api.findings import record_found
 from api.fleetmodel import build_fleet
 from api.gaps import GapBook
+from api.hands import HandBook
 from api.learned import recall, refresh
+from api.localdays import new_date, offset_s
 from ingest.decode import Decoder
 from ingest.message import RawMessage
 from ingest.pace import Limits, Pace
@@ -225,7 +227,7 @@ class Core:
 
     def _next_instant(self, to_us: int) -> int | None:
         """The next instant with something to do: new readings, the hourly look, a local midnight."""
-        busy = self._new or self._touched or not self._whole_hours
+        busy = self._new or self._touched or self.desk.filed or not self._whole_hours
         step = self.rules.decide_every_us if busy else SWEEP_US
         instant = (self._last_us // step + 1) * step
         return instant if instant <= to_us else None
@@ -246,11 +248,12 @@ class Core:
             self._estimates.back()
             raise
         self._touched.clear()
+        self.desk.filed = self._hands.waiting(instant_us, among=self.desk.filed)
         self._last_us = instant_us
 
     def _decide_inside(self, instant_us: int, new: Sequence[StoredReading]) -> None:
         self._gaps.look(new, instant_us)
-        advance = self._estimates.advance(new, received_before_us=instant_us)
+        advance = self._estimates.advance(new, received_before_us=instant_us, filed=self.desk.filed)
         if instant_us % DAY_US == 0:
             refresh(self._estimates, self.store.ledger)
         told = record_found(self.desk, advance.found, advance.refolded, instant_us)
@@ -259,8 +262,9 @@ class Core:
             due = loud = sorted(self.interceptors)
         else:
             touched = {self._owner[r.sensor] for r in new if r.sensor in self._owner}
+            touched |= set(self.desk.filed)
             due = sorted(touched | self._touched | midnight)
-            loud = self._loud(due, told | self._touched | midnight, instant_us)
+            loud = self._loud(due, told | self._touched | midnight | set(self.desk.filed), instant_us)
         if not due:
             return
         self._looked_us.update(dict.fromkeys(due, instant_us))
@@ -340,6 +344,7 @@ class Core:
         self._look_for_new()
 
     def _look_for_new(self) -> None:
+        self.desk.filed |= self._hands.waiting(self._last_us)
         for chunk in self.store.history.scan(received_since_us=self._last_us, received_before_us=2**62):
             self._new.update({(r.sensor, r.time_us): r for r in chunk})
 
@@ -360,13 +365,14 @@ class Core:
         self._haulers = tuple(registry.haulers())
         self._zones = {s.id: ZoneInfo(s.timezone) for s in self.sites.values()}
         # where a local midnight falls between whole hours, every instant of the grid is looked at
-        self._whole_hours = all(_offset_s(zone, self._last_us) % 3600 == 0 for zone in self._zones.values())
+        self._whole_hours = all(offset_s(zone, self._last_us) % 3600 == 0 for zone in self._zones.values())
         self._decoder = Decoder(self.sensors, self.rules.profiles, limits=self.rules.limits, pace=self._pace)
         self._gaps.begin(self.sensors)
         day = datetime.fromtimestamp(self._last_us / 1e6, tz=UTC).date()
         owned = list(self.interceptors.values())
         fleet = build_fleet(owned, sensors, self.sites, self.rules.ordinances, self.rules.profiles, day=day)
-        self._estimates = Estimates(fleet, self.store.history, self.store.keeping)
+        self._hands = HandBook(self.desk, owned)
+        self._estimates = Estimates(fleet, self.store.history, self.store.keeping, self._hands)
         recall(self._estimates, self.store.ledger)
         self._latest.clear()
         self._looked_us.clear()
@@ -376,18 +382,8 @@ class Core:
         every = self.rules.decide_every_us
         if instant_us % every or (self._whole_hours and instant_us % SWEEP_US):
             return set()
-        zones = {site for site, zone in self._zones.items() if _new_date(zone, instant_us, every)}
+        zones = {site for site, zone in self._zones.items() if new_date(zone, instant_us, every)}
         return {i for i, record in self.interceptors.items() if record.site in zones} if zones else zones
-
-
-def _new_date(zone: ZoneInfo, instant_us: int, every_us: int) -> bool:
-    here = datetime.fromtimestamp(instant_us / 1e6, tz=zone).date()
-    return here != datetime.fromtimestamp((instant_us - every_us) / 1e6, tz=zone).date()
-
-
-def _offset_s(zone: ZoneInfo, at_us: int) -> float:
-    offset = datetime.fromtimestamp(at_us / 1e6, tz=zone).utcoffset()
-    return 0.0 if offset is None else offset.total_seconds()
 
 
 def _card(one: Assessment) -> Json:

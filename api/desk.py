@@ -6,6 +6,7 @@ and is seen in memory at once; when the transaction fails, the memory is read an
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,6 +60,8 @@ class Desk:
         self._entries: list[JournalEntry] = []
         self._after: list[Callable[[], None]] = []
         self._depth = 0
+        #: Whose papers and samples are not yet in the estimate: the oldest time they speak of [s].
+        self.filed: dict[str, float] = {}
         self._load()
 
     def folder(self, interceptor: str) -> Folder:
@@ -133,13 +136,24 @@ class Desk:
 
     def put_manifest(self, manifest: Manifest) -> None:
         """File a hauler's paper."""
+        shelf = self._folders[manifest.interceptor].manifests
+        known = shelf.get(manifest.id)
         self._store.ledger.put_manifest(manifest)
-        self._folders[manifest.interceptor].manifests[manifest.id] = manifest
+        shelf[manifest.id] = manifest
+        self._file(manifest.interceptor, [one.pumped_us for one in (known, manifest) if one is not None])
 
     def put_core_sample(self, sample: CoreSample) -> None:
         """File a hand measurement."""
+        shelf = self._folders[sample.interceptor].core_samples
+        known = shelf.get(sample.id)
         self._store.ledger.put_core_sample(sample)
-        self._folders[sample.interceptor].core_samples[sample.id] = sample
+        shelf[sample.id] = sample
+        self._file(sample.interceptor, [one.sampled_us for one in (known, sample) if one is not None])
+
+    def _file(self, interceptor: str, times_us: list[int]) -> None:
+        self.filed[interceptor] = min(
+            [self.filed.get(interceptor, math.inf), *(at_us / 1e6 for at_us in times_us)]
+        )
 
     def put_decision(self, decision: FrequencyDecision) -> None:
         """File a person's frequency decision."""

@@ -7,18 +7,20 @@ and a rebuild after a crash all arrive at the same state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from analysis.assess import assess
-from analysis.fold import Fleet, FleetState, initial_state, newest, own, put, step, take
+from analysis.fold import Fleet, FleetState, initial_state, newest, own, put, take
 from analysis.glance import Glance, glance
+from analysis.hands import step_with
 from analysis.model import Assessment, Found, HotDischarge, Ints, PumpOut
 from analysis.prior import FleetPrior, Rates, learn, rates
 from api.fleetmodel import as_batch
+from api.hands import HandBook
 from api.keptstate import alone, fitting, with_kept
 from store.ports import History, Keeping
 from store.records import StoredReading
@@ -50,10 +52,11 @@ class Estimates:
     it changes is kept aside until the next :meth:`mark`.
     """
 
-    def __init__(self, fleet: Fleet, history: History, keeping: Keeping) -> None:
+    def __init__(self, fleet: Fleet, history: History, keeping: Keeping, hands: HandBook) -> None:
         self.fleet = fleet
         self._history = history
         self._keeping = keeping
+        self._hands = hands
         self._state = initial_state(fleet)
         self._expected: Rates | None = None  # the day's prior; the fold never sees it
         self._marked: Rates | None = None  # as it was at the mark
@@ -64,24 +67,33 @@ class Estimates:
             [fleet.interceptor_index[s.interceptor] for s in fleet.sensors], dtype=np.int64
         )
 
-    def advance(self, readings: Sequence[StoredReading], *, received_before_us: int) -> Advance:
-        """Fold new readings in; those older than what is folded make their interceptor fold again."""
+    def advance(
+        self, readings: Sequence[StoredReading], *, received_before_us: int, filed: Mapping[str, float]
+    ) -> Advance:
+        """Fold new readings in; those older than what is folded make their interceptor fold again.
+
+        So do papers and samples of ``filed``: by interceptor the oldest time that new ones speak of [s].
+        """
         known = [r for r in readings if r.sensor in self.fleet.sensor_index]
-        if not known:
+        if not known and not filed:
             return Advance(Found(), {})
         times = np.array([r.time_us / 1e6 for r in known])
         owner = self._owner[[self.fleet.sensor_index[r.sensor] for r in known]]
-        touched, place = np.unique(owner, return_inverse=True)
+        index = self.fleet.interceptor_index
+        told = {index[one]: time_s for one, time_s in filed.items() if one in index}
+        touched, place = np.unique(np.r_[owner, np.array([*told], dtype=np.int64)], return_inverse=True)
         oldest = np.full(len(touched), np.inf)
-        np.minimum.at(oldest, place, times)
+        np.minimum.at(oldest, place, np.r_[times, [*told.values()]])
         late = oldest <= self._state.interceptor.newest_s[touched]
-        forward = [r for r, at in zip(known, place, strict=True) if not late[at]]
+        forward = [r for r, at in zip(known, place[: len(known)], strict=True) if not late[at]]
         self._keep_aside(touched.tolist())
         pump_outs: list[PumpOut] = []
         hot: list[HotDischarge] = []
-        if forward:
+        ahead = [self.fleet.interceptors[who].id for who in touched[~late].tolist() if who in told]
+        hands = [hand for one in ahead for hand in self._hands.of(one, received_before_us)]
+        if forward or hands:
             batch = as_batch(forward, self.fleet.sensor_index)
-            self._state, found = step(self.fleet, self._state, batch, consume=True)
+            self._state, found = step_with(self.fleet, self._state, batch, hands, consume=True)
             pump_outs += found.pump_outs
             hot += found.hot_discharges
         refolded = {}
@@ -99,12 +111,15 @@ class Estimates:
         self._checkpoints.clear()
         self._before.clear()
         ids = [s.id for s in self.fleet.sensors]
-        if not ids:
-            return
+        hands = self._hands.all(received_before_us)
         span = self._history_span(ids)
         if span is None:
+            none = as_batch([], self.fleet.sensor_index)
+            self._state, _ = step_with(self.fleet, self._state, none, hands, consume=True)
             return
         start, end = span
+        if hands:
+            end = max(end, round(hands[-1].time_s * 1e6))
         if len(newest_s) == len(set(self._owner.tolist())):  # before that, every reading is in the state
             start = max(
                 start, round(min(newest_s.values()) * 1e6) if np.isfinite(min(newest_s.values())) else 0
@@ -116,10 +131,12 @@ class Estimates:
                 until_us=start + _REBUILD_SPAN_US,
                 received_before_us=received_before_us,
             )
-            if rows:
-                batch = as_batch(rows, self.fleet.sensor_index)
-                self._state, _ = step(self.fleet, self._state, batch, consume=True)
             start += _REBUILD_SPAN_US
+            now = [hand for hand in hands if hand.time_s < start / 1e6]
+            hands = hands[len(now) :]
+            if rows or now:
+                batch = as_batch(rows, self.fleet.sensor_index)
+                self._state, _ = step_with(self.fleet, self._state, batch, now, consume=True)
 
     def mark(self) -> None:
         """From now on what changes is kept aside, to come :meth:`back` to when a commit fails."""
@@ -187,14 +204,13 @@ class Estimates:
             until_us=2**62,
             received_before_us=received_before_us,
         )
-        if not rows:
-            return since_s, Found()
+        hands = list(self._hands.of(self.fleet.interceptors[who].id, received_before_us))
         batch = as_batch(rows, self.fleet.sensor_index)
-        self._state, found = step(self.fleet, self._state, batch, consume=True)
+        self._state, found = step_with(self.fleet, self._state, batch, hands, consume=True)
         return since_s, found
 
     def _history_span(self, ids: Sequence[str]) -> tuple[int, int] | None:
-        last = self._history.last(ids)
+        last = self._history.last(ids) if ids else {}
         if not last:
             return None
         first = self._history.first_us(ids)

@@ -14,9 +14,11 @@ from typing import Final
 
 import numpy as np
 
-from analysis.fold import Fleet, FleetState, initial_state, newest, step
+from analysis.fold import Fleet, FleetState, initial_state, newest
+from analysis.hands import step_with
 from api.core import Core
 from api.fleetmodel import as_batch, build_fleet
+from api.hands import HandBook
 from api.keptstate import fingerprint, fitting, packed
 from store.records import Interceptor, KeptState
 
@@ -141,8 +143,9 @@ class Retention:
             return False  # not decided yet
         rows = self._store.history.readings(rules.sensors, since_us=since_us, until_us=end_us)
         state = state if state is not None else initial_state(single)
-        if rows:
-            state, _ = step(single, state, as_batch(rows, single.sensor_index))
+        book = HandBook(self._core.desk, [self._core.interceptors[single.interceptors[0].id]])
+        hands = [one for one in book.all(self._core.last_instant_us) if one.time_s < end_us / 1e6]
+        state, _ = step_with(single, state, as_batch(rows, single.sensor_index), hands)
         newest_s = float(newest(single, state)[0])
         self._store.keeping.put_kept_state(
             KeptState(

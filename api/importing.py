@@ -82,6 +82,7 @@ class Importer:
         self._decoder = decoder
         self._latest_us = now_us + AHEAD_US
         self._watch = watch
+        self._own_clock = False
         self.result = Imported()
 
     def run(self, files: Sequence[Path], mapping: SeriesMapping | None) -> Imported:
@@ -97,6 +98,8 @@ class Importer:
         for file, is_json in kinds:
             if not is_json and mapping is None:
                 raise SeriesError(f"{file}: a CSV file needs --mapping: which column is which quantity")
+        # no row of such a series says another time than its reception, and none is older than the mapping allows
+        self._own_clock = mapping is not None and mapping.received is None
         before = 0
         with self._told_to_a_running_service():
             for file, is_json in kinds:
@@ -150,7 +153,7 @@ class Importer:
         lines = _Lines(numbered, name)
         for one in window.quarantined:
             self._refuse(f"{lines.where(one)}: {one.detail}", one.reason)
-        items = tuple(map(_by_its_time, window.items))
+        items = tuple(self._by_its_time(item) for item in window.items)
         # connectivity and contacts are of today: a series of last year must not make its sensor silent
         kept = replace(window, items=items, quarantined=(), statuses=(), contacts=(), unknown_fields=())
         committed, conflicts = self._without_conflicts(kept)
@@ -163,6 +166,20 @@ class Importer:
         for _, name_of_field, count in window.unknown_fields:
             result.ignored[name_of_field] += count
         result.clock_replaced += sum(1 for item in items if item.flags & CLOCK_REPLACED)
+
+    def _by_its_time(self, item: Item) -> Item:
+        """An item without time or counter stands at its reception: importing again finds it there.
+
+        Live, such an item is known again for ten minutes and only from a repetition; a file can be read any time
+        later. An old series whose only clock is its own has no wrong one.
+        """
+        if self._own_clock and item.flags & CLOCK_REPLACED:
+            return msgspec.structs.replace(
+                item, flags=item.flags & ~CLOCK_REPLACED, key=None, check_key=False
+            )
+        if item.key is None or item.check_key:
+            return item
+        return msgspec.structs.replace(item, key=None)
 
     def _without_conflicts(self, window: IngestWindow) -> tuple[CommitResult, list[Quarantined]]:
         """Commit; items that contradict what is stored are left out, where live ones go to quarantine."""
@@ -209,16 +226,6 @@ class _Lines:
         turn = self._told[one.topic, one.received_us, one.payload]
         self._told[one.topic, one.received_us, one.payload] += 1
         return f"{self._name}:{numbers[min(turn, len(numbers) - 1)]}"
-
-
-def _by_its_time(item: Item) -> Item:
-    """An item without time or counter stands at its reception: importing again finds it there.
-
-    Live, such an item is known again for ten minutes and only from a repetition; a file can be read any time later.
-    """
-    if item.key is None or item.check_key:
-        return item
-    return msgspec.structs.replace(item, key=None)
 
 
 def _left(items: Sequence[Item], conflicts: Sequence[Quarantined]) -> tuple[Item, ...]:

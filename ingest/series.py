@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _TELL: Final = 500  # lines between two words about how far the reading is
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,2})?")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE][+-]?[0-9]{1,2})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +191,7 @@ class _Reader:
         sensor = mapping.sensor
         self._sensor = None if sensor.column is None else self._at("sensor.column", sensor.column)
         self._order = Order()
+        self._earliest_us = mapping.time.earliest_us()
 
     def row(self, cells: Sequence[str]) -> RawMessage:
         """One row as the message its sensor would have sent."""
@@ -202,12 +203,21 @@ class _Reader:
             time = nearest(stated, received)
         else:
             time = received = self._order.choose(sensor, stated, tuple(cells))
+            self._not_before(time)
         body: dict[str, Any] = {"time": iso(time)}
         for at, one in self._fields:
             value = self._value(cells, at, one)
             if value is not None:
                 body[_field_name(one)] = value
         return RawMessage(f"quarterline/v1/{sensor}/readings", msgspec.json.encode(body), received)
+
+    def _not_before(self, time_us: int) -> None:
+        """Nothing but its own clock says when such a row was: one that is not set yet would put it far back."""
+        if time_us < self._earliest_us:
+            raise _BadRow(
+                f"time: {iso(time_us)[:19]}Z lies before {iso(self._earliest_us)[:10]}: a clock that was not set, or "
+                "counts from its start (time.start); where the series is as old as that, give time.earliest"
+            )
 
     def _whose(self, cells: Sequence[str]) -> str:
         if self._sensor is None:
@@ -268,7 +278,7 @@ def _instants(text: str, when: TimeColumns, key: str) -> tuple[int, ...]:
     if scale is not None:
         if not _NUMBER.fullmatch(text):
             raise _BadRow(f"{key}: {text[:60]!r} is no number")
-        return (round(float(text) * scale),)
+        return (when.start_us() + round(float(text) * scale),)
     try:
         moment = _moment(text, when.format)
     except ValueError:

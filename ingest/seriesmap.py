@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
@@ -13,6 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from analysis.units import QUANTITIES, UNITS
+from ingest.instants import EARLIEST_US
+from ingest.localtime import instant_us
 
 SENSOR_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 EPOCH: Final = {"epoch_s": 1_000_000.0, "epoch_ms": 1000.0, "epoch_us": 1.0}  # format: microseconds a unit
@@ -35,6 +37,19 @@ class TimeColumns(_Strict, frozen=True):
     columns: list[Column]
     format: str = "iso"  # iso, epoch_s, epoch_ms, epoch_us, or what strptime understands
     zone: str | None = None  # of times that carry no offset
+    start: datetime | None = None  # what an epoch_… format counts from where that is not 1970
+    earliest: date | None = (
+        None  # no row is older, UTC; default 2020-01-01: a clock not set yet says 1970 or 2000
+    )
+
+    def earliest_us(self) -> int:
+        """The first instant that this clock can mean [us since the epoch]."""
+        day = self.earliest
+        return EARLIEST_US if day is None else instant_us(datetime(day.year, day.month, day.day, tzinfo=UTC))
+
+    def start_us(self) -> int:
+        """The instant from which an epoch format counts [us since the epoch]."""
+        return 0 if self.start is None else instant_us(self.start)
 
 
 class SensorColumn(_Strict, frozen=True):
@@ -154,6 +169,10 @@ def _check_time(when: TimeColumns, key: str) -> None:
         except ValueError as error:
             if "does not match" not in str(error):
                 raise SeriesError(f"{key}.format: {when.format!r}: {error}") from None
+    if when.start is not None and when.start.tzinfo is None:
+        raise SeriesError(f"{key}.start: has no offset from UTC; such as 2026-01-01T08:00:00-08:00")
+    if when.start is not None and when.format not in EPOCH:
+        raise SeriesError(f"{key}.start: only a format of {', '.join(EPOCH)} counts from somewhere")
     if when.zone is not None:
         try:
             ZoneInfo(when.zone)

@@ -107,6 +107,7 @@ def test_decimal_commas_stray_characters_and_two_time_columns(tmp_path: Path) ->
         strip = ";"
         [time]
         columns = [1, 2]
+        earliest = 2014-04-01
         format = "%d.%m.%Y %H:%M:%S"
         zone = "Europe/Berlin"
         [sensor]

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from analysis.model import Floats, Ints
+from analysis.model import Bools, Floats, Ints
 from analysis.state import Rows, SensorState
 
 GUARD_K: Final = 0.6  # IEC 60751 class B at 60 degC, guard band after JCGM 106
@@ -42,7 +42,7 @@ def watch(
     peak, unsure = _peak(sensor.inlet_c[rows], inlet, inlet_max, over_s, since, limit, tau)
     heard = np.isfinite(peak)
     status = sensor.hot[rows]
-    over = heard & (peak > limit)
+    over = heard & (peak > limit) & ~_hot_from_the_start(sensor, rows, inlet_max, over_s, limit)
     level = np.where(over, np.where(peak - unsure > limit, CONFIRMED, POSSIBLE), 0)
     window = np.minimum(since, 2 * interval)
     begins = over & (status == 0)
@@ -64,6 +64,18 @@ def watch(
     sensor.inlet_c[rows] = np.where(told, inlet, sensor.inlet_c[rows])
     sensor.inlet_s[rows] = np.where(told, time, sensor.inlet_s[rows])
     return np.flatnonzero(rose), np.flatnonzero(ended)
+
+
+def _hot_from_the_start(
+    sensor: SensorState, rows: Rows, inlet_max: Floats, over_s: Floats, limit: Floats
+) -> Bools:
+    """Where a probe has been hot since it first spoke: nothing was seen to be discharged, until it cools.
+
+    A maximum or a count of seconds that the device keeps itself is of its own window, and counts.
+    """
+    before = sensor.inlet_c[rows]
+    never_cool = np.isnan(sensor.inlet_s[rows]) | (before > limit)
+    return np.asarray((sensor.hot[rows] == 0) & never_cool & np.isnan(inlet_max) & np.isnan(over_s))
 
 
 def _peak(

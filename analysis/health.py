@@ -15,6 +15,9 @@ from analysis.state import Rows, SensorState
 GAP_INTERVALS: Final = 3.0  # nominal intervals without a reading that are a gap
 GAP_LEAST_S: Final = 3600.0
 BATTERY_LOW_PCT: Final = 20.0
+SUPPLIED_V: Final = (
+    1.0  # less runs no device: it lives on another supply, its battery is not there to be judged
+)
 BATTERY_SAG: Final = 0.82  # of the highest voltage seen: flat for lithium and alkaline cells alike
 STUCK_S: Final = 20 * 3600.0
 STUCK_COUNT: Final = 24
@@ -84,6 +87,9 @@ def _battery(
     nothing = np.full(len(time), np.nan)
     volts = nothing if volt is None else volt
     share = nothing if percent is None else percent
+    absent = volts < SUPPLIED_V
+    if absent.any():
+        volts, share = np.where(absent, np.nan, volts), np.where(absent, np.nan, share)
     top = np.fmax(sensor.battery_top_v[rows], volts)
     sensor.battery_top_v[rows] = top
     low = (share < BATTERY_LOW_PCT) | (volts < BATTERY_SAG * top)

@@ -20,6 +20,7 @@ AGREE: Final = 0.03  # m about the median of the window
 FEW: Final = 3  # of the window's readings agree: it hangs loose …
 MOST: Final = 6  # … and is in its place again
 REVERSALS: Final = 2
+TIDE_S: Final = 3 * 3600.0  # in a longer silence liquid may go up and down by itself
 ALIKE: Final = 0.010  # m between the shifts of surface, solids and one reading and the next …
 ALIKE_PITCH: Final = 0.35  # … or of a rod's pitch; a little more than that is the least shift that is told
 SLIP_READINGS: Final = 8
@@ -32,22 +33,26 @@ def loose(sensor: SensorState, rows: Rows, time: Floats, surface: Floats) -> tup
     """
     slot = sensor.slot[rows]
     index = np.arange(len(sensor.slot))[rows]
+    since = sensor.loose_s[rows]
+    was = np.isfinite(since)
+    apart = ~was & (time - sensor.last_s[rows] > TIDE_S)
+    if apart.any():
+        sensor.surfaces[index[apart]] = np.nan
     if in_step(rows, slot):
         before = sensor.surfaces[:, slot[0] - 1].copy()
         sensor.surfaces[:, slot[0]] = surface
     else:
         before = sensor.surfaces[index, slot - 1]
         sensor.surfaces[index, slot] = surface
-    since = sensor.loose_s[rows]
-    was = np.isfinite(since)
     odd = np.flatnonzero((np.abs(surface - before) > SWING) | was)
     if not len(odd):
         return was, np.zeros_like(was)
     turn = (slot[odd, None] + 1 + np.arange(WINDOW)) % WINDOW
     window = np.take_along_axis(sensor.surfaces[index[odd]], turn, axis=1)  # oldest first
     agreeing = _agreeing(window)
-    begins = ~was[odd] & (_reversals(window) >= REVERSALS) & (agreeing <= FEW)
-    ends = was[odd] & (agreeing >= MOST)
+    reversals = _reversals(window)
+    begins = ~was[odd] & (reversals >= REVERSALS) & (agreeing <= FEW)
+    ends = was[odd] & ((agreeing >= MOST) | (reversals == 0))
     since[odd] = np.where(begins, time[odd], np.where(ends, np.nan, since[odd]))
     sensor.loose_s[rows] = since
     now = np.isfinite(since)

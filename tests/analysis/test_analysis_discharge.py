@@ -115,3 +115,18 @@ def test_an_episode_is_the_same_in_one_call_or_many(bench: Callable[..., Any]) -
     for row in rows:
         many.feed([row])
     assert episodes(once) == episodes(many)
+
+
+def test_a_probe_that_is_hot_from_the_start_and_only_cools_saw_no_discharge(
+    bench: Callable[..., Any],
+) -> None:
+    cooling = [(T0 + 60.0 * i, {"inlet_c": 68.0 - 0.5 * i}) for i in range(60)]
+    b = bench()
+    b.feed(cooling)
+    assert episodes(b) == []
+    # once it has been cool it is believed, and what the device itself counted is believed at once
+    b.feed([(T0 + 7200.0, {"inlet_c": 68.0})])
+    assert [one.status for one in episodes(b)] == ["confirmed"]
+    b = bench()
+    b.feed(maxima(68.0, 40.0))
+    assert episodes(b)[0].status == "confirmed"

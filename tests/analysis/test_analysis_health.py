@@ -88,3 +88,14 @@ def test_a_quiet_sensor_may_repeat_itself(bench: Callable[..., Any]) -> None:
     ]
     b.feed(rows)
     assert b.assess(T0 + 60 * 86400.0).fog_m == pytest.approx(0.08, abs=0.006)
+
+
+def test_a_device_on_another_supply_has_no_flat_battery(bench: Callable[..., Any]) -> None:
+    b = bench()
+    # as the tide gauge on a bench: 0.05 to 0.3 V and 0 % while it lives on USB; then its battery; then that runs down
+    b.feed([(T0 + 900.0 * i, {"battery_v": v, "battery_pct": 0.0}) for i, v in enumerate([0.26, 0.05, 0.3])])
+    assert b.assess(T0 + 1800.0).health == ()
+    b.feed([(T0 + 3600.0, {"battery_v": 4.1, "battery_pct": 88.0})])
+    assert b.assess(T0 + 3600.0).health == ()
+    b.feed([(T0 + 4500.0, {"battery_v": 2.96, "battery_pct": 21.0})])
+    assert [flag.flag for flag in b.assess(T0 + 4500.0).health] == ["low_battery"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from alerts.calendar import spoken
 from alerts.facts import ESTIMATE, Facts, silent_after_us
 from alerts.machine import Finding
+from alerts.pulses import pulse_remark, regular_gap_s, spoken_span
 from store.records import HotDischargeRecord, Sensor
 
 SILENT = "sensor_silent"
@@ -209,7 +210,7 @@ def _hot(facts: Facts, sensor: str, group: list[HotDischargeRecord]) -> Finding:
     ended = last.end_us is not None
     quiet_since = _quiet_since_us(group)
     peak = max(r.peak_c for r in group)
-    lasted = sum(r.duration_s for r in group) / 60
+    lasted = sum(r.duration_s for r in group)
     confirmed = any(r.status == "confirmed" for r in group)
     limit = facts.rules.hot_limit_c
     times = "once" if len(group) == 1 else f"{len(group)} times"
@@ -227,13 +228,18 @@ def _hot(facts: Facts, sensor: str, group: list[HotDischargeRecord]) -> Finding:
         severity="warning" if confirmed else "info",
         reason=(
             f"Wastewater above {_fahrenheit(limit)} entered the device {times} since "
-            f"{spoken(group[0].start_us, facts.timezone)}: peak {_fahrenheit(peak)}, {lasted:.0f} min "
-            f"in all, {'confirmed' if confirmed else 'possible'}. {ESTIMATE}"
+            f"{spoken(group[0].start_us, facts.timezone)}: peak {_fahrenheit(peak)}, {spoken_span(lasted)} "
+            f"in all, {'confirmed' if confirmed else 'possible'}. {pulse_remark(group, facts.version)}{ESTIMATE}"
         ),
         clear_reason=f"none since {spoken(quiet_since, facts.timezone)}",
         citation=facts.rules.hot_citation,
         keep_us=keep,
-        evidence={"records": [r.id for r in group], "peak_c": peak},
+        evidence={
+            "records": [r.id for r in group],
+            "peak_c": peak,
+            "duration_s": lasted,
+            "regular_gap_s": regular_gap_s(group),
+        },
     )
 
 

@@ -101,7 +101,15 @@ def _peak(
     counted = (over_s > 0) & ~(plain > limit) & (limit <= 60.0)
     peak = np.where(counted, np.fmax(peak, limit + 1e-3), peak)
     used = lift * (peak > plain)
-    return peak, GUARD_K * (1.0 + gain * (used > 0)) + LAG_UNSURE * used
+    return peak, GUARD_K * inversion_gain(gain * (used > 0)) + LAG_UNSURE * used
+
+
+def inversion_gain(steps: Floats) -> Floats:
+    """How much undoing a lag of so many ``steps`` (tau / step) multiplies a reading's error, arrays (n,).
+
+    T + tau (T - T_before) / step: sqrt((1 + tau/step)² + (tau/step)²), 1 where nothing is undone.
+    """
+    return np.asarray(np.hypot(1.0 + steps, steps))
 
 
 def _cooling(

@@ -110,3 +110,34 @@ def test_a_possible_hot_discharge_rises_when_it_is_confirmed(world: Make) -> Non
     assert w.firing()["hot_discharge"].severity == "info"
     w.later(0.25).hot("2026-06-01T11:55:00-07:00", None).decide()
     assert w.firing()["hot_discharge"].severity == "warning"
+
+
+def test_short_ones_are_told_in_seconds(world: Make) -> None:
+    w = world().at("2026-06-01T12:00:00-07:00")
+    w.hot("2026-06-01T11:00:00-07:00", "2026-06-01T11:00:40-07:00", peak_c=70.0).decide()
+    assert "peak 158 °F, 40 s in all, confirmed" in w.decided[0].alerts[0].reason
+
+
+@pytest.mark.parametrize(("ordinance", "cited"), [("sierra-madre", True), ("inglewood", False)])
+def test_pulses_as_regular_as_a_machines_are_a_pattern_and_no_finding(
+    world: Make, ordinance: str, cited: bool
+) -> None:
+    w = world(ordinance=ordinance).at("2026-06-01T16:30:00-07:00")
+    for minute in (0, 45, 92, 137, 180, 227, 270):
+        at = f"2026-06-01T{11 + minute // 60}:{minute % 60:02d}"
+        w.hot(f"{at}:00-07:00", f"{at}:50-07:00", peak_c=68.0)
+    alert = w.decide().alerts[0]
+    assert "regularly, about every 45 min" in alert.reason
+    assert ("SMMC 13.14.070.E" in alert.reason) is cited
+    assert NOT_A_FINDING in alert.reason
+    assert alert.evidence["regular_gap_s"] == 2700.0
+
+
+def test_pulses_by_chance_are_no_pattern(world: Make) -> None:
+    w = world(ordinance="sierra-madre").at("2026-06-01T16:30:00-07:00")
+    for minute in (0, 4, 71, 80, 165, 175, 290):
+        at = f"2026-06-01T{11 + minute // 60}:{minute % 60:02d}"
+        w.hot(f"{at}:00-07:00", f"{at}:50-07:00", peak_c=68.0)
+    alert = w.decide().alerts[0]
+    assert "regularly" not in alert.reason
+    assert alert.evidence["regular_gap_s"] is None

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+from analysis.discharge import inversion_gain
 from analysis.model import HotDischarge, SensorModel
+from simulators.probe import relax
 
 T0 = 1_788_246_000.0
 
@@ -130,3 +133,50 @@ def test_a_probe_that_is_hot_from_the_start_and_only_cools_saw_no_discharge(
     b = bench()
     b.feed(maxima(68.0, 40.0))
     assert episodes(b)[0].status == "confirmed"
+
+
+def celsius(fahrenheit: float) -> float:
+    return (fahrenheit - 32) / 1.8
+
+
+def slug_peak_c(inlet_f: float, taus: float, start_f: float = 110.0) -> float:
+    """What a first-order probe of 10 s shows at most of a slug of so many time constants."""
+    one = np.ones(1)
+    end, _ = relax(celsius(start_f) * one, celsius(inlet_f) * one, 10.0 * one, 10.0 * taus * one)
+    return float(end[0])
+
+
+def test_a_slug_of_160_fahrenheit_and_one_time_constant_peaks_at_141_6() -> None:
+    assert slug_peak_c(160.0, 1.0) * 1.8 + 32 == pytest.approx(141.6, abs=0.05)
+
+
+@pytest.mark.parametrize(("inlet_f", "taus"), [(150.0, 1.39), (160.0, 0.92), (180.0, 0.56)])
+def test_a_slug_shorter_than_physics_allows_is_not_seen(
+    bench: Callable[..., Any], inlet_f: float, taus: float
+) -> None:
+    # d = -tau ln(1 - (140 - 110) / (T_in - 110)), by the device's own maximum
+    for part, seen in ((0.97, False), (1.03, True)):
+        b = bench([SensorModel("s", "gi", 1, tau_s=10.0)])
+        b.feed(maxima(40.0, slug_peak_c(inlet_f, part * taus), 40.0, 40.0))
+        assert bool(episodes(b)) is seen
+
+
+@pytest.mark.parametrize(("step_s", "gain"), [(1.0, 14.9), (5.0, 3.6)])
+def test_undoing_a_lag_of_10_s_multiplies_the_noise(step_s: float, gain: float) -> None:
+    assert float(inversion_gain(np.array(10.0 / step_s))) == pytest.approx(gain, abs=0.05)
+
+
+@pytest.mark.parametrize("width_s", [90.0, 450.0, 1800.0])
+def test_without_maxima_a_slug_is_caught_as_often_as_it_is_wide(
+    bench: Callable[..., Any], width_s: float
+) -> None:
+    # min(1, width / step) over all phases of a step of 900 s, with a probe much faster than that
+    caught = 0
+    for phase in range(0, 900, 45):
+        b = bench()
+        at = 1800.0 + phase
+        b.feed(
+            [(T0 + t, {"inlet_c": 70.0 if at <= t < at + width_s else 30.0}) for t in 900.0 * np.arange(8)]
+        )
+        caught += bool(episodes(b))
+    assert caught / 20 == pytest.approx(min(1.0, width_s / 900.0), abs=0.051)

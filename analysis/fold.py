@@ -168,6 +168,10 @@ def _rounds(
         return rows, np.array([len(owner)])
     order = np.lexsort((sensor, time_s, owner))
     order = order[keep[order]]
+    again = (np.diff(sensor[order]) == 0) & (
+        np.diff(time_s[order]) == 0
+    )  # lexsort is stable: the first stays
+    order = order[np.r_[True, ~again][: len(order)]]
     owner = owner[order]
     starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))

@@ -132,3 +132,27 @@ def test_an_interval_keeps_the_chance_at_or_below_alpha() -> None:
 def test_an_impossible_alpha_is_named() -> None:
     with pytest.raises(ValueError, match="alpha"):
         interval(*(np.ones(1) for _ in range(7)), alpha=1.0)
+
+
+def test_every_quantile_is_right_to_a_thousandth_wherever_the_limit_cuts_through_the_depth() -> None:
+    rng = np.random.default_rng(5)
+    n = 60
+    depth, sd = rng.uniform(0.02, 0.30, n), rng.uniform(0.002, 0.02, n)
+    rate = 0.003 * np.exp(0.7 * rng.normal(size=n))
+    rate_var = (rate * rng.uniform(0.2, 0.5, n)) ** 2
+    cov = rng.uniform(-0.2, 0.2, n) * sd * np.sqrt(rate_var)
+    diffusion = (0.5 * rate) ** 2
+    days = quantiles(depth, sd**2, rate, rate_var, cov, np.full(n, 0.3), diffusion, np.full(n, np.nan))
+    z = np.linspace(-6.0, 6.0, 4001)  # the integral over the depth by a fine sum
+    weight = np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()
+    asked = 0
+    for row, column in zip(*np.nonzero(days > 0.0), strict=True):
+        slope = cov[row] / sd[row]
+        left = np.array(max(rate_var[row] - slope**2, 1e-12))
+        f = passage(
+            np.array(days[row, column]), 0.3 - depth[row] - sd[row] * z, rate[row] + slope * z, left,
+            np.array(diffusion[row]),
+        )  # fmt: skip
+        assert (f * weight).sum() == pytest.approx((0.05, 0.10, 0.50, 0.90, 0.95)[column], abs=0.001)
+        asked += 1
+    assert asked > 150

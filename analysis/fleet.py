@@ -7,11 +7,12 @@ sensor every compartment is one, for what is measured by hand.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
 
+from analysis import acoustics, hydrostatics, radar
 from analysis.estimate import DEFAULT_PRIOR, RatePrior
 from analysis.model import Bools, Floats, InterceptorModel, Ints, SensorModel
 
@@ -36,20 +37,18 @@ class SensorGeometry:
     min_layer: Floats
     resolution: Floats
     static: Floats
+    fog_density: Floats  # kg/m³; NaN: not given
+    fog_density_sd: Floats
+    fog_sound: Floats  # m/s at 22 degC
+    fog_sound_sd: Floats
+    fog_permittivity: Floats
+    fog_permittivity_sd: Floats
+    radar_permittivity: Floats  # what a guided-wave radar is set to
+    assumed_air_c: Floats  # degC, by a ranger that does not compensate
 
     def rows(self, index: Ints | slice) -> SensorGeometry:
         """The geometry of these rows, in this order; of a slice a view."""
-        return SensorGeometry(
-            self.mount[index],
-            self.pressure[index],
-            self.sonar[index],
-            self.pitch[index],
-            self.first[index],
-            self.levels[index],
-            self.min_layer[index],
-            self.resolution[index],
-            self.static[index],
-        )
+        return SensorGeometry(*[getattr(self, f.name)[index] for f in fields(self)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +219,20 @@ def _geometry(sensors: Sequence[SensorModel], static: Floats) -> SensorGeometry:
         min_layer=np.array([s.min_layer_m for s in sensors], dtype=np.float64),
         resolution=np.array([s.resolution_m for s in sensors], dtype=np.float64),
         static=static,
+        fog_density=_given(sensors, "fog_density_kg_m3"),
+        fog_density_sd=_given(sensors, "fog_density_sd_kg_m3", hydrostatics.FOG_DENSITY_SD),
+        fog_sound=_given(sensors, "fog_sound_m_s", acoustics.OIL_SOUND),
+        fog_sound_sd=_given(sensors, "fog_sound_sd_m_s", acoustics.OIL_SOUND_SD),
+        fog_permittivity=_given(sensors, "fog_permittivity", radar.FOG_PERMITTIVITY),
+        fog_permittivity_sd=_given(sensors, "fog_permittivity_sd", radar.FOG_PERMITTIVITY_SD),
+        radar_permittivity=_given(sensors, "radar_permittivity"),
+        assumed_air_c=_given(sensors, "assumed_air_c"),
     )
+
+
+def _given(sensors: Sequence[SensorModel], name: str, usual: float = np.nan) -> Floats:
+    values = [getattr(sensor, name) for sensor in sensors]
+    return np.array([usual if value is None else value for value in values], dtype=np.float64)
 
 
 def _heights(own: Sequence[float | None], mount: Sequence[float | None]) -> Floats:

@@ -28,7 +28,12 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class SensorModel:
-    """What estimation must know of one sensor. Heights above the tank floor [m]."""
+    """What estimation must know of one sensor. Heights above the tank floor [m].
+
+    The grease in front of it: ``fog_density_kg_m3``, ``fog_sound_m_s`` (at 22 degC) and ``fog_permittivity``,
+    each with its standard uncertainty; absent, the priors of :mod:`analysis.fleet`. ``radar_permittivity`` is what
+    a guided-wave radar is set to, ``assumed_air_c`` what a ranger takes the air for that does not compensate.
+    """
 
     id: str
     interceptor: str
@@ -43,6 +48,14 @@ class SensorModel:
     min_layer_m: float = 0.0
     resolution_m: float = 0.001
     tau_s: float | None = None
+    fog_density_kg_m3: float | None = None
+    fog_density_sd_kg_m3: float | None = None
+    fog_sound_m_s: float | None = None
+    fog_sound_sd_m_s: float | None = None
+    fog_permittivity: float | None = None
+    fog_permittivity_sd: float | None = None
+    radar_permittivity: float | None = None
+    assumed_air_c: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

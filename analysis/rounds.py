@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from analysis import calibration, discharge, events, health, mounts, quality, sensing
+from analysis import calibration, discharge, events, health, hydrostatics, mounts, quality, sensing
 from analysis.estimate import DAY_S, SOLIDS, Kalman, diffusion, effective_variance, predict, update, within
 from analysis.fleet import Fleet
 from analysis.model import Bools, Floats, HotDischarge, Ints, PumpOut, ReadingBatch
@@ -233,7 +233,7 @@ class Work:
         track.rest[tracks] = np.where(opened, track.rest[tracks], rest)
         calm = quality.calm(track.calm[tracks], surface, static, dt_s)
         track.calm[tracks] = np.where(opened, track.calm[tracks], calm)
-        sure = there & (variance < sensing.PRESSURE_SD**2)
+        sure = there & (variance < hydrostatics.PRESSURE_SD**2)
         since = track.high_s[tracks]
         since = np.where(sure & (surface > static + HIGH_LEVEL) & np.isnan(since), time, since)
         track.high_s[tracks] = np.where(sure & (surface < static + HIGH_CLEAR), np.nan, since)

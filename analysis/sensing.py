@@ -12,35 +12,22 @@ from typing import Final
 
 import numpy as np
 
+from analysis import acoustics, hydrostatics, radar
 from analysis.films import see_through
 from analysis.fleet import SensorGeometry
 from analysis.model import Floats, ReadingBatch
 from analysis.rods import RodLayers, rod_layers
-
-#: Marczak 1997, water at 0 to 95 degC: powers 0 to 5 of temperature [m/s].
-MARCZAK: Final = (1402.385, 5.038813, -5.799136e-2, 3.287156e-4, -1.398845e-6, 2.787860e-9)
-OIL_SOUND: Final = 1440.0  # m/s at 22 degC, olive oil (Emerson 7951 manual, table)
-OIL_SOUND_SLOPE: Final = -2.8  # m/s/K, same
-OIL_SOUND_AT_C: Final = 22.0
-TANK_C: Final = (
-    25.0  # assumed where no temperature is sent: tanks stand at 25 to 29 degC (Water Research 256)
-)
-WATER_N_M3: Final = 9777.0  # specific weight of water at 25 degC: 997.05 kg/m³ · 9.80665 m/s²
 
 INTERFACE_SD: Final = 0.004  # m, noise of one interface reading in a tank that is not quite at rest
 INTERFACE_BIAS: Final = 0.003  # m, mounting and calibration
 DEPTH_SD: Final = 0.006  # m, noise of a depth the device computed itself
 DEPTH_BIAS: Final = 0.025  # relative, its calibration
 DEPTH_OFFSET: Final = 0.003  # m, its zero
-ECHO_SD_S: Final = 4e-6  # s, resolution of a two-way travel time
-ECHO_SPEED: Final = 0.015  # relative, unknown sound speed in hydrated grease
-WATER_SPEED: Final = 0.002  # relative, temperature gradient along the path
 SURFACE_SD: Final = 0.004  # m
 MEMORY_S: Final = 6 * 3600.0  # s: a meal's surge, a stratified tank
 ROD_MEMORY_S: Final = 86400.0  # s: a bound between two electrodes counts once a day
 ROD_BIAS: Final = 0.05  # of a pitch: levels and mounting
 ROD_HALF_BIAS: Final = 0.35  # of a half width
-PRESSURE_SD: Final = 0.030  # m: grease floating on top leaves the head short of the surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,56 +50,11 @@ class Measured:
     absent: Floats  # (n, 2): the least layer of a device that spoke but did not find this one [m], else NaN
 
 
-def water_sound(water_c: Floats) -> Floats:
-    """Speed of sound in water [m/s] at ``water_c`` [degC], 0 to 95: Marczak 1997."""
-    c = np.zeros_like(np.asarray(water_c, dtype=np.float64))
-    for coefficient in reversed(MARCZAK):
-        c = c * water_c + coefficient
-    return c
-
-
-def fog_sound(fog_c: Floats) -> Floats:
-    """Speed of sound in grease [m/s] at ``fog_c`` [degC]; the value of olive oil."""
-    return OIL_SOUND + OIL_SOUND_SLOPE * (fog_c - OIL_SOUND_AT_C)
-
-
-def air_gap(distance: Floats, mount: Floats) -> tuple[Floats, Floats]:
-    """Surface above the floor [m] and its variance from the gap below a sensor mounted at ``mount`` [m]."""
-    surface = mount - distance
-    return surface, np.where(np.isfinite(surface), SURFACE_SD**2, np.nan)
-
-
-def head(pressure: Floats, height: Floats) -> tuple[Floats, Floats]:
-    """Liquid level [m] and variance from gauge pressure [Pa] at ``height`` [m].
-
-    It says nothing of grease, which displaces its own weight, nor of consolidated solids.
-    """
-    level = pressure / WATER_N_M3 + height
-    return level, np.where(np.isfinite(level), PRESSURE_SD**2, np.nan)
-
-
 def two_interface(surface: Floats, fog_bottom: Floats, solids_top: Floats) -> tuple[Floats, Floats]:
     """FOG and solids depth, shape (n, 2) each for value and variance [m], from heights above the floor."""
     depth = np.stack([surface - fog_bottom, solids_top], axis=1)
     sd = np.array([INTERFACE_SD * 2**0.5, INTERFACE_SD])
     return depth, np.where(np.isfinite(depth), sd * sd, np.nan)
-
-
-def echo(fog_s: Floats, solids_s: Floats, sonar: Floats, tank_c: Floats) -> tuple[Floats, Floats, Floats]:
-    """FOG and solids depth (n, 2) from two-way travel times [s]: value, variance, lasting variance.
-
-    h_f = c_f t/2 and h_s = z - c_w t/2, u² = (c/2)² u_t² + h² (u_c/c)². ``sonar`` is the transducer's height
-    [m]; where ``tank_c`` is NaN the water is taken at 25 degC and the speeds count as less certain.
-    """
-    known = np.isfinite(tank_c)
-    temperature = np.where(known, tank_c, TANK_C)
-    fog = fog_sound(temperature) * fog_s / 2
-    path = water_sound(temperature) * solids_s / 2
-    depth = np.stack([fog, sonar - path], axis=1)
-    noise = np.array([fog_sound(np.array(TANK_C)), water_sound(np.array(TANK_C))]) / 2 * ECHO_SD_S
-    extra = np.where(known, 0.0, 0.008)  # 5 K of 1 m/s/K in 1500 m/s, with some to spare
-    lasting = np.stack([(fog * (ECHO_SPEED + extra)) ** 2, (path * (WATER_SPEED + extra)) ** 2], axis=1)
-    return depth, np.where(np.isfinite(depth), noise * noise, np.nan), lasting
 
 
 def device_depths(fog: Floats, solids: Floats, min_layer: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -175,21 +117,18 @@ def measure(batch: ReadingBatch, geometry: SensorGeometry) -> Measured:
     count = len(batch.time_s)
     sheet = _Sheet(count)
     blank = np.full(count, np.nan)
-    surface, distance = _column(batch, "surface_m"), _column(batch, "distance_m")
-    if surface is not None:
-        sheet.add_surface(surface, np.full(count, SURFACE_SD**2))
-    if distance is not None:
-        sheet.add_surface(*air_gap(distance, geometry.mount))
+    tank = _or(_column(batch, "tank_c"), blank)
+    _surfaces(sheet, batch, geometry, blank)
     rods = _rods(batch, geometry)
     if rods is not None:
         sheet.add_surface(rods.surface, rods.surface_var)
-    _interfaces(sheet, batch, blank)
+    _interfaces(sheet, batch, geometry, blank)
     fog_s, solids_s = _column(batch, "echo_fog_s"), _column(batch, "echo_solids_s")
     if fog_s is not None or solids_s is not None:
-        tank = _column(batch, "tank_c")
-        depth, variance, lasting = echo(
-            _or(fog_s, blank), _or(solids_s, blank), geometry.sonar, _or(tank, blank)
-        )
+        depth, variance, lasting = acoustics.echo(
+            _or(fog_s, blank), _or(solids_s, blank), geometry.sonar, tank, geometry.fog_sound,
+            geometry.fog_sound_sd,
+        )  # fmt: skip
         sheet.add(depth, variance, lasting, 0.0, lasting)
     if rods is not None:
         bias = (ROD_BIAS * geometry.pitch[:, None]) ** 2 + (rods.half * ROD_HALF_BIAS) ** 2
@@ -203,25 +142,72 @@ def measure(batch: ReadingBatch, geometry: SensorGeometry) -> Measured:
     # A device with a least layer that names the surface but not a layer has perhaps not found it.
     spoke = np.isfinite(sheet.surface) & (geometry.min_layer > 0)
     absent = np.where(spoke[:, None] & np.isnan(sheet.depth), geometry.min_layer[:, None], np.nan)
-    pressure = _column(batch, "pressure_pa")
-    if pressure is not None:
-        sheet.add_surface(*head(pressure, geometry.pressure))
+    _weigh(sheet, batch, geometry, tank)
     return Measured(
         sheet.surface, sheet.surface_var, sheet.depth, sheet.variance, sheet.lasting, sheet.half,
         sheet.memory_s, sheet.bias, absent,
     )  # fmt: skip
 
 
+def _surfaces(sheet: _Sheet, batch: ReadingBatch, geometry: SensorGeometry, blank: Floats) -> None:
+    surface, distance = _column(batch, "surface_m"), _column(batch, "distance_m")
+    if surface is not None:
+        sheet.add_surface(surface, np.full(len(blank), SURFACE_SD**2))
+    if distance is not None:
+        air = _or(_column(batch, "air_c"), blank)
+        level, warm_sd = acoustics.air_gap(distance, geometry.mount, air, geometry.assumed_air_c)
+        sheet.add_surface(level, SURFACE_SD**2 + warm_sd**2)
+
+
+def _weigh(sheet: _Sheet, batch: ReadingBatch, geometry: SensorGeometry, tank: Floats) -> None:
+    """Grease by weight, where nothing surer told it: from pressure and surface, or a known density."""
+    pressure = _column(batch, "pressure_pa")
+    density, spread = geometry.fog_density, geometry.fog_density_sd
+    told = ~np.isnan(density)
+    if pressure is not None:
+        height = geometry.pressure
+        usual = np.where(told, density, hydrostatics.FOG_DENSITY)
+        spread = np.where(told, spread, hydrostatics.FOG_DENSITY_SD)
+        _add_fog(
+            sheet,
+            *hydrostatics.pressure_surface(
+                sheet.surface, sheet.surface_var, pressure, height, tank, usual, spread
+            ),
+        )
+    if told.any():
+        weighed = hydrostatics.floating(
+            sheet.surface, sheet.surface_var, geometry.static, density, geometry.fog_density_sd
+        )
+        _add_fog(sheet, *weighed)
+    if pressure is not None:
+        sheet.add_surface(*hydrostatics.head(pressure, geometry.pressure, tank))
+
+
+def _add_fog(sheet: _Sheet, depth: Floats, variance: Floats, lasting: Floats) -> None:
+    """Take in grease alone; noise about nothing counts as nothing, and solids stay unknown."""
+    none = np.full(len(depth), np.nan)
+    both = np.stack([np.maximum(depth, 0.0), none], axis=1)
+    kept = np.stack([lasting, none], axis=1)
+    sheet.add(both, np.stack([variance, none], axis=1), kept, 0.0, kept)
+
+
 def _or(column: Floats | None, blank: Floats) -> Floats:
     return blank if column is None else column
 
 
-def _interfaces(sheet: _Sheet, batch: ReadingBatch, blank: Floats) -> None:
+def _interfaces(sheet: _Sheet, batch: ReadingBatch, geometry: SensorGeometry, blank: Floats) -> None:
     bottom, top = _column(batch, "fog_bottom_m"), _column(batch, "solids_top_m")
     if bottom is None and top is None:
         return
     depth, variance = two_interface(sheet.surface, _or(bottom, blank), _or(top, blank))
-    sheet.add(depth, variance, INTERFACE_BIAS**2, 0.0, INTERFACE_BIAS**2)
+    assumed, epsilon, least = geometry.radar_permittivity, geometry.fog_permittivity, geometry.min_layer
+    guided = np.isfinite(assumed) | (np.isnan(depth[:, 1]) & (least >= radar.LEAST_LAYER))
+    lasting = np.full(depth.shape, INTERFACE_BIAS**2)
+    if guided.any():
+        fog, sd = radar.interface(depth[:, 0], assumed, epsilon, geometry.fog_permittivity_sd, least)
+        depth[:, 0] = np.where(guided, fog, depth[:, 0])
+        lasting[:, 0] += np.where(guided & np.isfinite(sd), sd, 0.0) ** 2
+    sheet.add(depth, variance, lasting, 0.0, lasting)
 
 
 def _rods(batch: ReadingBatch, geometry: SensorGeometry) -> RodLayers | None:

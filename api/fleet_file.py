@@ -19,6 +19,7 @@ from api.checked import Problem, Problems, Table
 from api.credentials import username_of
 from api.service import Fleet
 from api.settings import nearest
+from ingest.profile import DEVICE_NUMBERS
 from store.records import Hauler, Interceptor, Json, Sensor, Site
 
 ID_PATTERN: Final = r"[a-z0-9-]{1,64}"
@@ -281,6 +282,10 @@ class _Reader:
         tau = table.number("tau_s", above=0, high=86_400, unit="s")
         if tau is not None:
             device["tau_s"] = tau
+        for key, (low, high) in DEVICE_NUMBERS.items():
+            number = table.number(key, low=low, high=high)
+            if number is not None:
+                device[key] = number
         levels = table.table("levels")
         if levels is not None:
             device["levels"] = {

@@ -12,7 +12,7 @@ from alerts.ordinance import Ordinance
 from analysis.fold import Fleet
 from analysis.model import InterceptorModel, Levels, ReadingBatch, SensorModel
 from analysis.units import COLUMNS
-from ingest.profile import DeviceProfile
+from ingest.profile import DEVICE_NUMBERS, DeviceProfile
 from store.records import CLOCK_REPLACED, Interceptor, Json, Sensor, Site, StoredReading
 
 _DEVICE_KEYS = (
@@ -24,6 +24,7 @@ _DEVICE_KEYS = (
     "min_layer_m",
     "resolution_m",
     "tau_s",
+    *DEVICE_NUMBERS,
 )
 
 

@@ -25,6 +25,17 @@ _DEVICE_MM: Final = (
     "min_layer_mm",
     "resolution_mm",
 )
+#: Device keys that are no heights, as a profile or a fleet file writes them: least and greatest sensible value.
+DEVICE_NUMBERS: Final[dict[str, tuple[float, float]]] = {
+    "fog_density_kg_m3": (700.0, 980.0),
+    "fog_density_sd_kg_m3": (0.1, 200.0),
+    "fog_sound_m_s": (1000.0, 2000.0),
+    "fog_sound_sd_m_s": (0.1, 300.0),
+    "fog_permittivity": (1.5, 75.0),
+    "fog_permittivity_sd": (0.01, 30.0),
+    "radar_permittivity": (1.0, 75.0),
+    "assumed_air_c": (-40.0, 80.0),
+}
 _MEDIA: Final = ("air", "fog", "water", "solids")
 _TOP: Final = ("id", "title", "source", "device", "units", "fields")
 _FIELD: Final = ("path", "quantity", "unit", "scale", "offset", "sentinels", "text")
@@ -163,7 +174,7 @@ class _Reader:
         )
 
     def _device(self, data: Json) -> Json:
-        self._known("device", data, (*_DEVICE_MM, "tau_s", "levels"))
+        self._known("device", data, (*_DEVICE_MM, "tau_s", *DEVICE_NUMBERS, "levels"))
         device: Json = {}
         for name in _DEVICE_MM:
             if name in data:
@@ -175,6 +186,11 @@ class _Reader:
             device["tau_s"] = self._number("device.tau_s", data["tau_s"])
             if device["tau_s"] <= 0:
                 raise self.wrong("device.tau_s", f"expected more than 0 s, found {data['tau_s']}")
+        for name, (low, high) in DEVICE_NUMBERS.items():
+            if name in data:
+                device[name] = self._number(f"device.{name}", data[name])
+                if not low <= device[name] <= high:
+                    raise self.wrong(f"device.{name}", f"expected {low:g} to {high:g}, found {data[name]}")
         if "levels" in data:
             device["levels"] = self._levels(self._table("device.levels", data["levels"]))
         return device

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analysis.acoustics import fog_sound, water_sound
 from analysis.fleet import Fleet
 from analysis.model import Floats, InterceptorModel, Levels, ReadingBatch, SensorModel
-from analysis.sensing import Measured, fog_sound, measure, water_sound
+from analysis.sensing import Measured, measure
 
 WATER, FOG, AIR, SOLIDS = 1.0, 0.25, 0.05, 0.7
 LEVELS = Levels(air=AIR, fog=FOG, water=WATER, solids=SOLIDS)
@@ -70,8 +71,8 @@ def test_a_gap_without_a_mount_height_tells_nothing() -> None:
 
 
 def test_pressure_alone_sees_the_liquid_and_no_layer() -> None:
-    seen = look({"pressure_pa": 9777.0}, mount_height_m=0.2)
-    assert seen.surface[0] == pytest.approx(1.2)  # 1 m of water at 25 degC above 0.2 m
+    seen = look({"pressure_pa": 9777.72}, mount_height_m=0.2)
+    assert seen.surface[0] == pytest.approx(1.2, abs=1e-5)  # 1 m of water at 25 degC above 0.2 m
     assert np.isnan(seen.depth).all()
 
 

@@ -245,3 +245,16 @@ def test_every_key_of_any_toml_text_has_a_line(tree: dict[str, Any]) -> None:
 )
 def test_lines_of_awkward_texts(text: str, path: tuple[str | int, ...], line: int) -> None:
     assert tomllines.parse(text).lines[path] == line
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"), [("915", 915.0), ("0.915", None), ("1010", None)]
+)  # grease as heavy as water, or told as a gravity, is a mistake
+def test_the_density_of_grease_is_a_key_of_the_sensor(value: str, kept: float | None) -> None:
+    text = GOOD.replace("tau_s = 40\n", f"tau_s = 40\nfog_density_kg_m3 = {value}\n", 1)
+    if kept is None:
+        with pytest.raises(FleetError, match=r"fog_density_kg_m3: expected"):
+            parse_fleet(text, "fleet.toml", KNOWN)
+    else:
+        (device,) = [s.device for s in parse_fleet(text, "fleet.toml", KNOWN).sensors if "tau_s" in s.device]
+        assert device["fog_density_kg_m3"] == kept

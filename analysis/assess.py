@@ -114,10 +114,7 @@ def assess(
     tracks, first = fleet.tracks_of.rows(who)
     ends = np.r_[first, len(tracks)][1:]
     now = outlook(fleet, state, tracks, now_s, expected)
-    fullest = np.array(
-        [_fullest(now.fraction, a, b) for a, b in zip(first.tolist(), ends.tolist(), strict=True)],
-        dtype=np.int64,
-    )
+    fullest = _fullest(now.fraction, first, ends)
     shown = fullest[fullest >= 0]
     when = np.full((len(tracks), len(forecast.LEVELS)), np.nan)
     if len(shown):
@@ -136,12 +133,15 @@ def _slice(now: Outlook, rows: Ints) -> Outlook:
     )  # fmt: skip
 
 
-def _fullest(fraction: Floats, start: int, end: int) -> int:
-    """Position of the fullest track; the first where no fraction is known, -1 without tracks."""
-    if start == end:
-        return -1
-    part = fraction[start:end]
-    return start if np.isnan(part).all() else start + int(np.nanargmax(part))
+def _fullest(fraction: Floats, start: Ints, end: Ints) -> Ints:
+    """Position of each interceptor's fullest track; its first where no fraction is known, -1 without tracks."""
+    best = np.where(start < end, start, -1)
+    share = np.append(np.where(np.isnan(fraction), -np.inf, fraction), -np.inf)
+    for step in range(1, int((end - start).max(initial=0))):
+        place = np.minimum(start + step, len(fraction))
+        fuller = (start + step < end) & (share[place] > share[best])
+        best = np.where(fuller, place, best)
+    return best
 
 
 def _row(

@@ -72,6 +72,8 @@ class Groups:
     def rows(self, who: Ints) -> tuple[Ints, Ints]:
         """The rows of these interceptors (n,) one after the other, and where each one's begin, shape (n,)."""
         size = self.start[who + 1] - self.start[who]
+        if bool((size == 1).all()):
+            return self.order[self.start[who]], np.arange(len(who))
         first = np.cumsum(size) - size
         inside = np.arange(int(size.sum())) - np.repeat(first, size)
         return self.order[np.repeat(self.start[who], size) + inside], first

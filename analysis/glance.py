@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -23,11 +23,24 @@ class Glance(NamedTuple):
     remark: Bools
 
 
+BLOCK: Final = 8192  # interceptors looked at in one go: what is worked out of them stays near the processor
+
+
 def glance(fleet: Fleet, state: FleetState, who: Ints, now_s: float, expected: Rates | None = None) -> Glance:
     """Look at the interceptors ``who`` (n,) at ``now_s`` [s]; each must have a sensor.
 
     ``expected`` as in :func:`analysis.assess.assess`.
     """
+    if len(who) <= BLOCK:
+        return _look(fleet, state, who, now_s, expected)
+    out = Glance(np.empty(len(who)), np.empty(len(who)), np.empty(len(who), dtype=bool))
+    for a in range(0, len(who), BLOCK):
+        for whole, part in zip(out, _look(fleet, state, who[a : a + BLOCK], now_s, expected), strict=True):
+            whole[a : a + BLOCK] = part
+    return out
+
+
+def _look(fleet: Fleet, state: FleetState, who: Ints, now_s: float, expected: Rates | None) -> Glance:
     tracks, first = fleet.tracks_of.rows(who)
     sensors, sensor_first = fleet.sensors_of.rows(who)
     p = outlook(fleet, state, tracks, now_s, expected).p_over

@@ -34,17 +34,18 @@ def bench_assess(
     """
     fleet = bench_fleet(interceptors)
     state = _warm(fleet, interceptors, readings)
-    judged, sizes = [], 0
-    forget_peak()
+    judged, sizes, peak = [], 0, None
     for run in range(repeats):
         (batch,) = rounds(interceptors, 1, start=readings + run)
         sizes = nbytes(batch)
+        forget_peak()
         after: list[FleetState] = []
         took = seconds(lambda s=state, b=batch, a=after: a.append(step_and_judge(fleet, s, b)))  # type: ignore[misc]
         (state,) = after
+        peak = max(peak_mb() or 0.0, peak or 0.0) or None
+        del batch
         judged.append(interceptors / took)
         progress(f"run {run + 1}: {interceptors:,} stepped and judged in {took:.2f} s")
-    peak = peak_mb()
     quantiles = _quantiles(fleet, state, repeats, progress)
     line = Line("stepped and judged", "interceptors", tuple(judged), JUDGED_GOAL)
     by_copy = interceptors / line.median / copy_s(state_bytes(state) + sizes)
@@ -66,13 +67,13 @@ def bench_assess(
 def _warm(fleet: Fleet, interceptors: int, readings: int) -> FleetState:
     state = initial_state(fleet)
     for number in range(readings):
-        state, _ = step(fleet, state, rounds(interceptors, 1, start=number)[0])
+        state, _ = step(fleet, state, rounds(interceptors, 1, start=number)[0], consume=True)
     return state
 
 
 def step_and_judge(fleet: Fleet, state: FleetState, batch: ReadingBatch) -> FleetState:
     """What an instant of the service does for everybody: fold, then depths, P(over limit) and health."""
-    state, _ = step(fleet, state, batch)
+    state, _ = step(fleet, state, batch, consume=True)
     everybody = np.arange(len(fleet.interceptors), dtype=np.int64)
     glance(fleet, state, everybody, float(batch.time_s.max()) + 1.0)
     return state

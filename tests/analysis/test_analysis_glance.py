@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from analysis.assess import assess
+from analysis.assess import _fullest, assess
 from analysis.fleet import Groups
 from analysis.fold import Fleet, initial_state, step
 from analysis.glance import glance
@@ -22,7 +23,9 @@ def fleet() -> Fleet:
     return Fleet.of(interceptors, sensors)
 
 
-def test_it_bounds_the_chance_of_every_compartment_and_sees_every_flag() -> None:
+def test_it_bounds_the_chance_of_every_compartment_and_sees_every_flag(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     one = fleet()
     rng = np.random.default_rng(0)
     times = T0_S + 900.0 * np.arange(300)
@@ -49,6 +52,9 @@ def test_it_bounds_the_chance_of_every_compartment_and_sees_every_flag() -> None
         assert bool(seen.remark[row]) == bool(told.health)
     assert seen.remark.tolist() == [False, False, False, True]  # interceptor 1: its battery is low
     assert seen.p_most[1] > 0.9
+    monkeypatch.setattr("analysis.glance.BLOCK", 3)
+    for whole, blocks in zip(seen, glance(one, state, who, now_s), strict=True):
+        assert whole.tolist() == blocks.tolist()
 
 
 def test_rows_by_interceptor_keep_the_order_asked_for() -> None:
@@ -57,3 +63,12 @@ def test_rows_by_interceptor_keep_the_order_asked_for() -> None:
     rows, first = groups.rows(np.array([2, 1, 3, 0]))
     assert rows.tolist() == [2, 0, 3, 4, 1]
     assert first.tolist() == [0, 1, 4, 4]
+
+
+def test_the_fullest_compartment_is_the_first_of_the_greatest() -> None:
+    nan = np.nan
+    fraction = np.array([0.1, 0.3, nan, nan, 0.2, 0.2, nan, 0.0])
+    #                    0, 1      2, 3      4, 5       none  6, 7
+    start, end = np.array([0, 2, 4, 6, 6]), np.array([2, 4, 6, 6, 8])
+    assert _fullest(fraction, start, end).tolist() == [1, 2, 4, -1, 7]
+    assert _fullest(fraction[:0], start[:0], end[:0]).tolist() == []

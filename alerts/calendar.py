@@ -71,6 +71,12 @@ def add_duration(day: date, duration: str | Duration) -> date:
         raise DurationError(f"{span.text!r} from {day} leads beyond the calendar") from None
 
 
+def length_days(duration: str) -> float:
+    """About how many days a duration has, to order durations by: a month is a twelfth of 365.25 days."""
+    span = parse_duration(duration)
+    return span.months * 365.25 / 12 + span.days
+
+
 def in_words(duration: str) -> str:
     """A duration as people read it: ``P3M`` is "3 months"."""
     span = parse_duration(duration)

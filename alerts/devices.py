@@ -213,6 +213,7 @@ def _hot(facts: Facts, sensor: str, group: list[HotDischargeRecord]) -> Finding:
     lasted = sum(r.duration_s for r in group)
     confirmed = any(r.status == "confirmed" for r in group)
     limit = facts.rules.hot_limit_c
+    above = "hotter than the limit" if limit is None else f"above {_fahrenheit(limit)}"
     times = "once" if len(group) == 1 else f"{len(group)} times"
     return Finding(
         kind=HOT,
@@ -227,7 +228,7 @@ def _hot(facts: Facts, sensor: str, group: list[HotDischargeRecord]) -> Finding:
         cleared_us=quiet_since if ended else None,
         severity="warning" if confirmed else "info",
         reason=(
-            f"Wastewater above {_fahrenheit(limit)} entered the device {times} since "
+            f"Wastewater {above} entered the device {times} since "
             f"{spoken(group[0].start_us, facts.timezone)}: peak {_fahrenheit(peak)}, {spoken_span(lasted)} "
             f"in all, {'confirmed' if confirmed else 'possible'}. {pulse_remark(group, facts.version)}{ESTIMATE}"
         ),

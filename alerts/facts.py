@@ -7,6 +7,7 @@ from datetime import date
 from functools import cached_property
 
 from alerts.calendar import due_date, local_date, local_noon_us
+from alerts.conditions import subject_of
 from alerts.policy import Policy
 from alerts.rules import Rules, Version
 from alerts.services import Service, Verdict, judge, match_services
@@ -33,7 +34,7 @@ class Facts:
         self.timezone = situation.site.timezone
         self.today: date = local_date(now_us, self.timezone)
         self.version: Version = situation.ordinance.at(self.today)
-        self.rules: Rules = self.version.rules_for(situation.interceptor.kind)
+        self.rules: Rules = self.version.rules_for(subject_of(situation.interceptor, situation.site))
         self.fresh_us = _fresh_us(situation, now_us, policy)
 
     @cached_property

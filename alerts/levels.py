@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from statistics import NormalDist
 
 from alerts.calendar import local_date, spoken
 from alerts.facts import ESTIMATE, POLICY_CITATION, Facts
@@ -79,11 +80,6 @@ def _estimate_finding(
     )
 
 
-def sample_fraction(sample: CoreSample, base_depth_m: float) -> float:
-    """(FOG + solids) / base depth of a hand measurement; 1e-9 is rounded away, so that 25 % is 25 %."""
-    return round((sample.fog_m + sample.solids_m) / base_depth_m, 9)
-
-
 def over_by_sample(facts: Facts) -> Finding | None:
     """The newest core sample of each compartment since the last complete removal, against the limit."""
     samples = facts.situation.core_samples
@@ -95,7 +91,9 @@ def over_by_sample(facts: Facts) -> Finding | None:
         if removed is None or sample.sampled_us > removed:
             newest[sample.compartment] = sample
     base = facts.situation.interceptor.base_depth_m
-    over = [s for s in newest.values() if sample_fraction(s, base) > facts.rules.fill_limit]
+    rules = facts.rules
+    held = {s.id: rules.counted(s.fog_m, s.solids_m, base) for s in newest.values()}
+    over = [s for s in newest.values() if rules.over_limit(held[s.id])]
     if not over:
         return Finding(
             kind=OVER_LIMIT,
@@ -105,13 +103,15 @@ def over_by_sample(facts: Facts) -> Finding | None:
             cleared=True,
             clear_reason="a complete removal or a newer core sample below the limit is on file",
         )
-    worst = max(over, key=lambda s: (sample_fraction(s, base), -s.compartment))
+    worst = max(over, key=lambda s: (held[s.id], -s.compartment))
     first = min(s.sampled_us for s in over)
-    fraction = sample_fraction(worst, base)
+    fraction = held[worst.id]
+    measured = "FOG" if rules.fill_counts == "fog" else "FOG and solids"
     reason = (
-        f"A core sample of {spoken(worst.sampled_us, facts.timezone)} measured FOG and solids at "
-        f"{percent(fraction)} of the {facts.rules.fill_base} in compartment {worst.compartment}, above "
-        f"{percent(facts.rules.fill_limit)}. A measurement on file, not a determination of violation."
+        f"A core sample of {spoken(worst.sampled_us, facts.timezone)} measured {measured} at "
+        f"{percent(fraction)} of the {rules.fill_base} in compartment {worst.compartment}, "
+        f"{'at or above' if rules.fill_reaches else 'above'} {percent(rules.fill_limit)}. "
+        "A measurement on file, not a determination of violation."
     )
     return Finding(
         kind=OVER_LIMIT,
@@ -140,7 +140,9 @@ def approaching(facts: Facts) -> Finding | None:
     before_planned = crossing is not None and (planned is None or crossing < planned)
     near = crossing is not None and crossing <= facts.today + timedelta(days=policy.lead_days)
     over = _open(facts, OVER_LIMIT, "estimate", "firing") is not None
-    raised = one.own_evidence and ahead and near and before_planned and not over
+    advised = _chance_past_advice(facts, one)
+    by_advice = advised >= policy.p_raise
+    raised = ((one.own_evidence and ahead and near and before_planned) or by_advice) and not over
     if not raised and facts.standing(APPROACHING) is None:
         return None
     far = crossing is None or crossing > clear_from
@@ -154,20 +156,40 @@ def approaching(facts: Facts) -> Finding | None:
         since_us=facts.fresh_us,
         clock_us=facts.fresh_us,
         raised=raised,
-        cleared=far or (crossing is not None and not before_planned),
+        cleared=(far or (crossing is not None and not before_planned)) and advised <= policy.p_clear,
         severity="warning",
         reason=(
-            f"With a chance of 10 % the limit of {percent(facts.rules.fill_limit)} is crossed by {when}, and "
-            f"{planned_text}. {ESTIMATE}"
+            _past_advice(facts, one)
+            if by_advice
+            else f"With a chance of 10 % the limit of {percent(facts.rules.fill_limit)} is crossed by {when}, "
+            f"and {planned_text}. {ESTIMATE}"
         ),
         clear_reason=f"the 10 % crossing date is now {when}; {planned_text}",
-        citation=POLICY_CITATION,
+        citation=facts.rules.advice_citation if by_advice else POLICY_CITATION,
         for_us=int(policy.approaching_for_s * 1e6),
         keep_us=int(policy.approaching_keep_s * 1e6),
         evidence={
             "crossing_p10": None if crossing is None else crossing.isoformat(),
             "fraction": one.fraction,
         },
+    )
+
+
+def _chance_past_advice(facts: Facts, one: Assessment) -> float:
+    """P(fraction > the point at which the ordinance recommends cleaning); 0 where it recommends none."""
+    advice = facts.rules.fill_advice
+    if advice is None or one.fraction is None or not one.fraction_sd:
+        return 0.0
+    return 1.0 - NormalDist(one.fraction, one.fraction_sd).cdf(advice)
+
+
+def _past_advice(facts: Facts, one: Assessment) -> str:
+    assert one.fraction is not None
+    assert facts.rules.fill_advice is not None
+    return (
+        f"FOG and solids are estimated at {percent(one.fraction)} of the {facts.rules.fill_base}, past the "
+        f"{percent(facts.rules.fill_advice)} at which cleaning is recommended; the limit is "
+        f"{percent(facts.rules.fill_limit)}. {ESTIMATE}"
     )
 
 

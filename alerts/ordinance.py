@@ -13,69 +13,38 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from alerts.calendar import DurationError, parse_duration
-from alerts.rules import Clause, KindRule, Ordinance, OrdinanceError, Rules, Version, build_rules
+from alerts.conditions import KINDS, LISTED, PLACES, WHEN_KEYS, Subject, When, subject_of
+from alerts.ordinancekeys import KEYS, NEEDED_WITH, RULE_SETS, misfit
+from alerts.rules import Clause, KindRule, Ordinance, OrdinanceError, Rules, Version
 
 __all__ = [
+    "KEYS",
     "Clause",
     "KindRule",
     "Ordinance",
     "OrdinanceError",
     "Rules",
+    "Subject",
     "Version",
     "load_ordinances",
     "parse_ordinance",
     "read_ordinance",
+    "subject_of",
 ]
 
 SHIPPED: Final = Path(__file__).parent / "ordinances"
-KINDS: Final = ("gravity", "hydromechanical", "trap")
-RULE_SETS: Final = ("interceptor", "trap")
-
-#: Every key of a profile and the form of its value.
-KEYS: Final[dict[str, str]] = {
-    "fill_limit": "ratio",
-    "fill_base": "text",
-    "fill_applies_to": "rule set",
-    "standing_25_prohibition": "flag",
-    "on_exceed": "text",
-    "on_exceed_hours": "number",
-    "max_interval": "duration",
-    "default_interval": "duration",
-    "min_interval": "duration",
-    "removal_scope": "texts",
-    "removed_material": "text",
-    "no_pass_through": "flag",
-    "frequency_approver": "text",
-    "frequency_request": "texts",
-    "frequency_adjusted_when": "text",
-    "frequency_shortened_on_exceed": "flag",
-    "frequency_notice_min": "number",
-    "frequency_written_in": "text",
-    "hot_limit": "temperature",
-    "hot_min_duration": "number",
-    "sewer_temp_limit": "temperature",
-    "trap_cleaning": "text",
-    "dishwasher_to_device": "text",
-    "biological_additives": "text",
-    "emulsifying_additives": "text",
-    "grinder_removal": "number",
-    "manifest_fields": "texts",
-    "manifest_papers": "texts",
-    "retention_min": "number",
-    "hauler_licences": "text or texts",
-    "incident_phone": "text",
-    "incident_written": "number",
-    "planned_change_notice": "number",
-    "training": "number",
-    "install_after_notice": "number",
-    "variance_visual_monitoring": "duration",
-    "min_compartments": "number",
-    "manhole": "number or text",
-    "shared_site": "text",
-}
-_REQUIRED: Final = ("fill_limit", "fill_base", "fill_applies_to", "hot_limit", "on_exceed", "removal_scope")
-_TOP_KEYS: Final = ("id", "name", "cite", "source", "read_on", "kinds", "versions", "examples")
+_TOP_KEYS: Final = (
+    "id",
+    "name",
+    "cite",
+    "source",
+    "read_on",
+    "secondary",
+    "holidays",
+    "kinds",
+    "versions",
+    "examples",
+)
 _VERSION_KEYS: Final = (
     "adopted_on",
     "adopted_to_be_confirmed",
@@ -84,13 +53,33 @@ _VERSION_KEYS: Final = (
     "sections",
     "values",
 )
-_CLAUSE_KEYS: Final = ("value", "unit", "sections", "read_on", "adopted_reading", "note")
+_CLAUSE_KEYS: Final = (
+    "value",
+    "unit",
+    "sections",
+    "read_on",
+    "adopted_reading",
+    "note",
+    "when",
+    "conditions",
+    "of",
+    "after",
+    "secondary",
+)
 _KIND_KEYS: Final = ("rules", "sections", "adopted_reading", "note")
 _EXAMPLE_KEYS: Final = (
     "title",
     "kind",
+    "place",
+    "kitchen",
+    "equipment",
+    "seats",
+    "volume_l",
+    "base_depth_mm",
     "on",
     "fraction",
+    "fog_mm",
+    "solids_mm",
     "over",
     "inlet_c",
     "hot",
@@ -99,6 +88,10 @@ _EXAMPLE_KEYS: Final = (
     "due",
     "no_due",
     "refused",
+    "event",
+    "report",
+    "last_day",
+    "assumed",
 )
 
 
@@ -187,6 +180,8 @@ class _Reader:
             versions=tuple(versions),
             examples=tuple(examples),
             file=self._file,
+            secondary=self._flag("", self._top, "secondary"),
+            holidays=self._days("holidays"),
         )
 
     def _kinds(self, table: dict[str, Any]) -> dict[str, KindRule]:
@@ -202,7 +197,10 @@ class _Reader:
         if rules not in RULE_SETS:
             raise self._wrong(f"{where}.rules", f"{rules!r} is none of {', '.join(RULE_SETS)}")
         return KindRule(
-            rules, self._sections(where, table), bool(table.get("adopted_reading")), table.get("note", "")
+            rules,
+            self._sections(where, table),
+            self._flag(where, table, "adopted_reading"),
+            self._text(where, table, "note"),
         )
 
     def _version(self, where: str, table: dict[str, Any], kinds: dict[str, KindRule]) -> Version:
@@ -210,19 +208,18 @@ class _Reader:
         raw = self._take(where, table, "values", dict, "a table of values")
         self._known(f"{where}.values", raw, tuple(KEYS))
         values = {key: self._clauses(f"{where}.values.{key}", key, one) for key, one in raw.items()}
-        for key in _REQUIRED:
-            if key not in values:
-                raise self._wrong(f"{where}.values.{key}", "missing; no decision can do without it")
-        adopted = self._day(where, table, "adopted_on")
+        for key, needed in NEEDED_WITH.items():
+            for other in needed:
+                if key in values and other not in values:
+                    raise self._wrong(f"{where}.values.{other}", f"missing; {key} needs it")
         return Version(
-            adopted_on=adopted,
-            adopted_to_be_confirmed=bool(table.get("adopted_to_be_confirmed", False)),
+            adopted_on=self._day(where, table, "adopted_on") if "adopted_on" in table else None,
+            adopted_to_be_confirmed=self._flag(where, table, "adopted_to_be_confirmed"),
             effective_on=self._day(where, table, "effective_on") if "effective_on" in table else None,
             repealed_on=self._day(where, table, "repealed_on") if "repealed_on" in table else None,
             sections=self._sections(where, table),
             values=values,
             kinds=kinds,
-            rules={kind: build_rules(values, kind, one.rules) for kind, one in kinds.items()},
         )
 
     def _clauses(self, where: str, key: str, raw: Any) -> tuple[Clause, ...]:
@@ -236,40 +233,61 @@ class _Reader:
         if "value" not in table:
             raise self._wrong(f"{where}.value", "missing; leave the whole key out where the text is silent")
         value, unit = table["value"], table.get("unit")
-        self._check(f"{where}.value", KEYS[key], value, unit)
+        wrong = misfit(KEYS[key], value, unit)
+        if wrong is not None:
+            raise self._wrong(f"{where}.value", wrong)
+        if key == "reports":
+            for needed, what in (("of", "what is reported"), ("after", "the event its clock starts from")):
+                self._take(where, table, needed, str, what)
         return Clause(
             value=value,
             sections=self._sections(where, table),
             read_on=self._day(where, table, "read_on") if "read_on" in table else self._read_on,
             unit=unit,
-            adopted_reading=bool(table.get("adopted_reading", False)),
-            note=table.get("note", ""),
+            adopted_reading=self._flag(where, table, "adopted_reading"),
+            note=self._text(where, table, "note"),
+            when=self._when(f"{where}.when", table["when"]) if "when" in table else None,
+            conditions=self._texts(where, table, "conditions"),
+            of=self._text(where, table, "of"),
+            after=self._text(where, table, "after"),
+            secondary=self._flag(where, table, "secondary"),
         )
 
-    def _check(self, where: str, form: str, value: Any, unit: Any) -> None:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        text = isinstance(value, str) and bool(value)
-        texts = isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
-        fits = {
-            "ratio": number and 0 < value <= 1,
-            "number": number and value > 0,
-            "temperature": number and unit in {"c", "f"},
-            "flag": isinstance(value, bool),
-            "text": text,
-            "texts": texts,
-            "text or texts": text or texts,
-            "number or text": text or (number and value > 0),
-            "rule set": value in RULE_SETS,
-            "duration": text,
-        }[form]
-        if not fits:
-            hint = ' with unit "c" or "f"' if form == "temperature" else ""
-            raise self._wrong(where, f"expected a {form}{hint}, found {value!r}")
-        if form == "duration":
-            try:
-                parse_duration(value)
-            except DurationError as error:
-                raise self._wrong(where, str(error)) from None
+    def _when(self, where: str, table: Any) -> When:
+        self._known(where, table, WHEN_KEYS)
+        if not table:
+            raise self._wrong(where, f"empty; expected one of {', '.join(WHEN_KEYS)}, or leave it out")
+        given: dict[str, Any] = {}
+        for key in table:
+            if key in LISTED:
+                given[key] = self._texts(where, table, key)
+                for allowed, words in ((KINDS, "kind"), (PLACES, "place")):
+                    odd = [one for one in given[key] if key == words and one not in allowed]
+                    if odd:
+                        raise self._wrong(f"{where}.{key}", f"{odd[0]!r} is none of {', '.join(allowed)}")
+            elif isinstance(table[key], int | float) and not isinstance(table[key], bool) and table[key] >= 0:
+                given[key] = float(table[key])
+            else:
+                raise self._wrong(f"{where}.{key}", f"expected a number, found {table[key]!r}")
+        return When(**given)
+
+    def _flag(self, where: str, table: dict[str, Any], key: str) -> bool:
+        return bool(self._take(where, table, key, bool, "true or false")) if key in table else False
+
+    def _text(self, where: str, table: dict[str, Any], key: str) -> str:
+        return str(self._take(where, table, key, str, "a text")) if key in table else ""
+
+    def _texts(self, where: str, table: dict[str, Any], key: str) -> tuple[str, ...]:
+        found = self._take(where, table, key, list, "an array of texts") if key in table else []
+        if key in table and (not found or not all(isinstance(one, str) and one for one in found)):
+            raise self._wrong(f"{where}.{key}", f"expected an array of texts, found {found!r}")
+        return tuple(found)
+
+    def _days(self, key: str) -> tuple[date, ...]:
+        found = self._take("", self._top, key, list, "an array of dates") if key in self._top else []
+        if not all(isinstance(one, date) for one in found):
+            raise self._wrong(key, f"expected an array of dates, found {found!r}")
+        return tuple(found)
 
     def _sections(self, where: str, table: dict[str, Any]) -> tuple[str, ...]:
         sections = self._take(where, table, "sections", list, "the sections it was read from")

@@ -36,9 +36,10 @@ def order_data(facts: Facts, order: Order) -> Json:
 def at_service(facts: Facts) -> list[Json]:
     """What the law asks at every service, each with its section."""
     rules = facts.rules
+    scope = f": {', '.join(rules.removal_scope)}" if rules.removal_scope else ""
     asked: list[Json] = [
         {
-            "text": f"Complete removal: {', '.join(rules.removal_scope)}. A partial one closes no order.",
+            "text": f"Complete removal{scope}. A partial one closes no order.",
             "citation": rules.removal_citation,
         }
     ]

@@ -86,9 +86,11 @@ class Table:
             return None
         return value
 
-    def choice(self, key: str, known: Collection[str], *, default: str | None = None) -> str | None:
-        """One of a few words; required where there is no default."""
-        value = self._take(key, default is None, f"one of {', '.join(sorted(known))}")
+    def choice(
+        self, key: str, known: Collection[str], *, default: str | None = None, required: bool = True
+    ) -> str | None:
+        """One of a few words; where there is a default, or ``required`` is false, it may be absent."""
+        value = self._take(key, required and default is None, f"one of {', '.join(sorted(known))}")
         if value is _MISSING:
             return default
         if not isinstance(value, str) or value not in known:

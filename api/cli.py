@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from api import cli_bench, cli_data, cli_evaluate, cli_quarantine, cli_sensor, cli_simulate
+from api import cli_bench, cli_data, cli_evaluate, cli_ordinance, cli_quarantine, cli_sensor, cli_simulate
 from api.faults import USER_FAULTS, in_a_sentence, wrong_use
 from api.logs import set_up_logs
 from api.terminal import ConfigOption, JsonOption, answer, complain, say
@@ -23,11 +23,10 @@ app = typer.Typer(
 )
 fleet_app = typer.Typer(help="Sites, interceptors, sensors and haulers.", no_args_is_help=True)
 token_app = typer.Typer(help="Keys for programs, and sign-in links for people.", no_args_is_help=True)
-ordinance_app = typer.Typer(help="The rules of each city, with their sections.", no_args_is_help=True)
 app.add_typer(fleet_app, name="fleet")
 app.add_typer(token_app, name="token")
 app.add_typer(cli_bench.bench_app, name="bench")
-app.add_typer(ordinance_app, name="ordinance")
+app.add_typer(cli_ordinance.ordinance_app, name="ordinance")
 app.add_typer(cli_sensor.sensor_app, name="sensor")
 app.add_typer(cli_quarantine.quarantine_app, name="quarantine")
 app.command("broker-config")(cli_sensor.broker_config)
@@ -181,27 +180,6 @@ def doctor(config: ConfigOption = None, json: JsonOption = False) -> None:
                 + (f"\n         -> {one.remedy}" if one.remedy else "")
             )
     raise typer.Exit(1 if any(one.state == FAULT for one in findings) else 0)
-
-
-@ordinance_app.command("show")
-def ordinance_show(
-    ordinance: Annotated[
-        str | None, typer.Argument(help="Ordinance; all of them where none is given.")
-    ] = None,
-    config: ConfigOption = None,
-    json: JsonOption = False,
-) -> None:
-    """An ordinance's values, each with its section."""
-    from api import work
-
-    rows = work.show_ordinances(ordinance, config)
-    if json:
-        answer(rows)
-        return
-    for row in rows:
-        mark = " (adopted reading)" if row["adopted_reading"] else ""
-        unit = f" {row['unit']}" if row["unit"] else ""
-        say(f"{row['ordinance']}  {row['key']}: {row['value']}{unit}  [{row['sections']}]{mark}")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from alerts.calendar import local_date
+from alerts.conditions import subject_of
 from alerts.ids import short_id
 from alerts.orders import answer
 from api.core import Core
@@ -96,7 +97,7 @@ class Commands:
             site = self._core.sites[interceptor.site]
             today = local_date(self.now_us, site.timezone)
             check = frequency_check(self._core.rules.ordinances, today)
-            wrong = check(decision.frequency, site.ordinance, interceptor.kind)
+            wrong = check(decision.frequency, site.ordinance, subject_of(interceptor, site))
             if wrong is not None:
                 raise CommandError(f"frequency: {wrong}")
         identity = decision.id or short_id("fd", decision.interceptor, str(self.now_us))

@@ -121,10 +121,8 @@ def with_limit(rules: Rules, limit: float) -> Rules:
     """The same rules, but every ordinance's limit of the fraction is ``limit``."""
 
     def of(version: Version) -> Version:
-        return replace(
-            version,
-            rules={kind: replace(one, fill_limit=limit) for kind, one in version.rules.items()},
-        )
+        limits = tuple(replace(one, value=limit, unit="ratio") for one in version.values["fill_limit"])
+        return replace(version, values={**version.values, "fill_limit": limits})
 
     ordinances = {
         name: replace(one, versions=tuple(of(version) for version in one.versions))

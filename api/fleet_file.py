@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from alerts import calendar
+from alerts.conditions import KINDS, PLACES, Subject, subject_of
 from alerts.ordinance import Ordinance
 from api import tomllines
 from api.checked import Problem, Problems, Table
@@ -26,7 +27,6 @@ ID_PATTERN: Final = r"[a-z0-9-]{1,64}"
 SENSOR_PATTERN: Final = r"[A-Za-z0-9._:-]{1,64}"
 _ID_WORDS: Final = "an id of a-z, 0-9 and -, at most 64 long"
 _SENSOR_WORDS: Final = "an id of letters, digits and . _ : -, at most 64 long"
-KINDS: Final = ("gravity", "hydromechanical", "trap")
 CONTACT_ROLES: Final = ("owner", "property-owner", "manager", "inspector")
 _DEVICE_MM: Final = (
     "mount_height_mm",
@@ -40,15 +40,15 @@ _DEVICE_MM: Final = (
 
 T = TypeVar("T", Site, Interceptor, Sensor, Hauler)
 
-#: (frequency, ordinance id, kind of device) -> what is expected instead; None where it is fine.
-FrequencyCheck = Callable[[str, str, str], str | None]
+#: (frequency, ordinance id, facts of the device) -> what is expected instead; None where it is fine.
+FrequencyCheck = Callable[[str, str, Subject], str | None]
 
 
 def frequency_check(ordinances: Mapping[str, Ordinance], day: date) -> FrequencyCheck:
     """The check of frequencies against the maximum of the ordinance in force on a local date."""
 
-    def check(frequency: str, ordinance: str, kind: str) -> str | None:
-        rules = ordinances[ordinance].at(day).rules_for(kind)
+    def check(frequency: str, ordinance: str, subject: Subject) -> str | None:
+        rules = ordinances[ordinance].at(day).rules_for(subject)
         try:
             calendar.check_frequency(frequency, rules.max_interval, rules.max_citation or "")
         except (calendar.DurationError, calendar.FrequencyError) as error:
@@ -190,6 +190,7 @@ class _Reader:
             kind=table.choice("kind", KINDS) or "",
             base_depth_m=_metres(base_mm) or 0.0,
             static_level_m=_metres(static_mm if static_mm is not None else base_mm) or 0.0,
+            place=table.choice("place", PLACES, required=False),
             volume_m3=_metres(volume_l),
             compartments=table.whole("compartments", low=1, high=16, default=1) or 1,
             frequency=table.text("frequency", what="an ISO 8601 duration such as P3M, P30D or P2W"),
@@ -268,7 +269,9 @@ class _Reader:
         site = self._sites.get(interceptor.site)
         if interceptor.frequency is None or site is None or not interceptor.kind:
             return
-        expected = self._known.check_frequency(interceptor.frequency, site.ordinance, interceptor.kind)
+        expected = self._known.check_frequency(
+            interceptor.frequency, site.ordinance, subject_of(interceptor, site)
+        )
         if expected is not None:
             table.wrong("frequency", expected)
 

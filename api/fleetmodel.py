@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from alerts.ordinance import Ordinance
+from alerts.ordinance import Ordinance, subject_of
 from analysis.fold import Fleet
 from analysis.model import InterceptorModel, Levels, ReadingBatch, SensorModel
 from analysis.units import COLUMNS
@@ -53,7 +54,7 @@ def interceptor_model(
     interceptor: Interceptor, site: Site, ordinance: Ordinance, *, day: date
 ) -> InterceptorModel:
     """One interceptor's geometry with the limits its ordinance holds on that day."""
-    rules = ordinance.at(day).rules_for(interceptor.kind)
+    rules = ordinance.at(day).rules_for(subject_of(interceptor, site))
     last = interceptor.last_pump_out
     return InterceptorModel(
         id=interceptor.id,
@@ -62,7 +63,7 @@ def interceptor_model(
         compartments=interceptor.compartments,
         kitchen=site.kitchen,
         fill_limit=rules.fill_limit,
-        hot_limit_c=rules.hot_limit_c,
+        hot_limit_c=math.inf if rules.hot_limit_c is None else rules.hot_limit_c,
         last_pump_out_s=local_noon_us(last, site.timezone) / 1e6 if last else None,
     )
 

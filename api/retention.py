@@ -182,9 +182,10 @@ class Retention:
     def _record_us(self, record: Interceptor, now_us: int) -> int:
         """How long the ordinance has records of level monitoring kept [us]."""
         ordinance = self._core.rules.ordinances[self._core.sites[record.site].ordinance]
-        clause = ordinance.at(datetime.fromtimestamp(now_us / 1e6, tz=UTC).date()).clause("retention_min")
-        years = clause.value if clause is not None else 0
-        return round(years * _YEAR_US) if isinstance(years, int | float) else 0
+        version = ordinance.at(datetime.fromtimestamp(now_us / 1e6, tz=UTC).date())
+        return round(
+            max((one.value for one in version.values.get("retention_min", ())), default=0) * _YEAR_US
+        )
 
     def _spared(self, interceptor: str) -> tuple[Span, ...]:
         """Readings behind a record stay as they are: about services, alerts, papers, samples and decisions."""

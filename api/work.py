@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from alerts.rules import Ordinance, Version
 from api import doctor
 from api.core import Rules
 from api.fleet_file import Known, frequency_check, parse_fleet
@@ -263,30 +262,3 @@ def look(config: Path | None) -> list[doctor.Finding]:
         findings.append(doctor.tcp("mqtt", settings.mqtt.host, settings.mqtt.port, remedy))
     findings += doctor.running_service(settings.http.url)
     return findings
-
-
-def show_ordinances(identity: str | None, config: Path | None) -> list[dict[str, Any]]:
-    """Every value of an ordinance, or of all, with its section."""
-    rules = load_rules(load_settings(config))
-    if identity is not None and identity not in rules.ordinances:
-        raise UseError(f"no ordinance {identity!r}; known are {', '.join(sorted(rules.ordinances))}")
-    chosen = [rules.ordinances[identity]] if identity is not None else list(rules.ordinances.values())
-    today = datetime.now(tz=UTC).date()
-    return [row for one in chosen for row in _rows(one, one.at(today))]
-
-
-def _rows(ordinance: Ordinance, version: Version) -> list[dict[str, Any]]:
-    return [
-        {
-            "ordinance": ordinance.id,
-            "key": key,
-            "value": clause.value if isinstance(clause.value, (int, float, str, bool)) else str(clause.value),
-            "unit": clause.unit,
-            "sections": clause.citation,
-            "adopted_reading": clause.adopted_reading,
-            "read_on": clause.read_on.isoformat(),
-            "note": clause.note,
-        }
-        for key, clauses in version.values.items()
-        for clause in clauses
-    ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from sqlalchemy import (
     Boolean,
     Column,
@@ -21,7 +19,7 @@ from sqlalchemy.types import BigInteger
 
 from analysis.units import COLUMNS
 
-metadata: Final = MetaData(
+metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -30,9 +28,9 @@ metadata: Final = MetaData(
     }
 )
 
-Micros: Final = BigInteger().with_variant(Integer(), "sqlite")
+Micros = BigInteger().with_variant(Integer(), "sqlite")
 #: Order states after which an interceptor may have another order.
-OVER: Final = ("closed", "declined", "cancelled")
+OVER = ("closed", "declined", "cancelled")
 
 # ---- history -----------------------------------------------------------------------------------------
 
@@ -178,6 +176,7 @@ interceptors = Table(
     Column("last_pump_out", Text),
     Column("hauler", Text, ForeignKey("haulers.id")),
     Column("dispatch", Text, nullable=False),
+    Column("place", Text),
 )
 sensors = Table(
     "sensors",

@@ -60,6 +60,7 @@ class InterceptorOut(BaseModel):
     id: str
     site: str
     kind: str
+    place: str | None
     volume_l: float | None
     base_depth_mm: float
     static_level_mm: float
@@ -75,6 +76,7 @@ class InterceptorOut(BaseModel):
             id=one.id,
             site=one.site,
             kind=one.kind,
+            place=one.place,
             volume_l=milli(one.volume_m3),
             base_depth_mm=round(one.base_depth_m * 1000, 3),
             static_level_mm=round(one.static_level_m * 1000, 3),

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from alerts.calendar import local_date
+from alerts.conditions import subject_of
 from alerts.orders import AnswerError
 from api.fleet_file import frequency_check
 from api.http.paper_models import (
@@ -290,7 +291,9 @@ def _check_frequency(service: Service, commands: Commands, body: FrequencyDecisi
     interceptor = _interceptor(commands, body.interceptor)
     site = next(one for one in commands.store.registry.sites() if one.id == interceptor.site)
     day: date = body.effective or local_date(commands.now_us, site.timezone)
-    expected = frequency_check(service.ordinances, day)(body.frequency, site.ordinance, interceptor.kind)
+    expected = frequency_check(service.ordinances, day)(
+        body.frequency, site.ordinance, subject_of(interceptor, site)
+    )
     if expected is not None:
         raise invalid("frequency", expected)
 

@@ -172,7 +172,7 @@ class ClauseOut(BaseModel):
 
 
 class VersionOut(BaseModel):
-    adopted_on: str
+    adopted_on: str | None
     effective_on: str | None
     repealed_on: str | None
     note: str
@@ -198,7 +198,7 @@ class OrdinanceOut(BaseModel):
             read_on=one.read_on.isoformat(),
             versions=[
                 VersionOut(
-                    adopted_on=version.adopted_on.isoformat(),
+                    adopted_on=version.adopted_on.isoformat() if version.adopted_on else None,
                     effective_on=version.effective_on.isoformat() if version.effective_on else None,
                     repealed_on=version.repealed_on.isoformat() if version.repealed_on else None,
                     note=version.note,

@@ -143,7 +143,7 @@ def detail(service: Service, identity: str) -> Detail | None:
         subtitle=_subtitle(one, reader),
         timezone=site.timezone,
         ordinance=situation.ordinance.name,
-        citation=facts.rules.fill_citation,
+        citation=facts.rules.fill_citation or "program policy",
         level=level_of(fraction, p_over, facts.rules.fill_limit),
         fraction=percent(fraction),
         spread="" if fraction is None else f"90 % interval {percent(low)} to {percent(high)}",

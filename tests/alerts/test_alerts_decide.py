@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from alerts.ordinance import Ordinance
 from alerts.policy import Policy
 from store.records import FrequencyDecision
 
@@ -162,6 +163,26 @@ def test_no_forecast_order(world: Make, p10_days: float | None, own: bool, why: 
         w.level(0.2, 0.02, p10_days=p10_days, own=own).decide()
         w.later(6)
     assert w.alerts("approaching_limit") == [], why
+
+
+def test_past_the_recommended_point_the_ordinance_itself_is_cited(
+    world: Make, ordinances: dict[str, Ordinance]
+) -> None:
+    """Mount Vernon IL: 30 % is recommended, 50 % the maximum (jurisdictions.md, row 4)."""
+    w = world()
+    w.situation = replace(w.situation, ordinance=ordinances["mount-vernon"])
+    w.level(0.36, 0.02, own=False).decide()
+    w.later(7).level(0.36, 0.02, own=False).decide()
+    alert = w.firing()["approaching_limit"]
+    assert alert.citation == "MVC 16A"
+    assert (
+        "36.0 % of the total interior depth, past the 30.0 % at which cleaning is recommended" in alert.reason
+    )
+    assert "the limit is 50.0 %" in alert.reason
+    assert "over_limit" not in w.firing()
+    w.later(7).level(0.20, 0.0, own=False).decide()
+    w.later(7).level(0.20, 0.0, own=False).decide()
+    assert w.alerts("approaching_limit")[-1] == "resolved"
 
 
 def test_no_forecast_order_where_the_calendar_comes_first(world: Make) -> None:

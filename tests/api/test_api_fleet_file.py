@@ -11,13 +11,14 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alerts.conditions import Subject
 from api import tomllines
 from api.fleet_file import FleetError, Known, parse_fleet, parse_object
 from api.service import Fleet
 from store.records import Site
 
 
-def _check(frequency: str, ordinance: str, kind: str) -> str | None:
+def _check(frequency: str, ordinance: str, subject: Subject) -> str | None:
     return "expected at most P6M (SMMC 13.14.150.E.2), found P12M" if frequency == "P12M" else None
 
 
@@ -101,6 +102,15 @@ def test_the_example_becomes_records_in_si() -> None:
     }
     assert hauler.licenses == ({"kind": "transport", "number": "T-1", "expires": "2027-06-30"},)
     assert hauler.secret is None
+
+
+@pytest.mark.parametrize("place", ["in-ground", "outdoor", "indoor", "in-floor", "under-sink"])
+def test_where_a_device_stands(place: str) -> None:
+    text = GOOD.replace('kind = "gravity"', f'kind = "gravity"\nplace = "{place}"')
+    assert parse_fleet(text, "fleet.toml", KNOWN).interceptors[0].place == place
+    assert parse_fleet(GOOD, "fleet.toml", KNOWN).interceptors[0].place is None
+    with pytest.raises(FleetError, match=r"fleet.toml:18: interceptors\[0\].place: expected one of"):
+        parse_fleet(text.replace(place, "cellar"), "fleet.toml", KNOWN)
 
 
 MISTAKES = [

@@ -46,7 +46,10 @@ def batch_of(seed: int, names: tuple[str, ...], scale: float = 1.0, shift_s: flo
             grown[emptied:] -= grown[emptied]
             surface[emptied : emptied + 2] = 0.05
         noise = rng.normal(0.0, 0.003, (3, len(time)))
-        fog, solids = 0.01 + 0.6 * grown, 0.01 + 0.4 * grown
+        fog, solids = (
+            0.004 + 0.6 * grown,
+            0.004 + 0.4 * grown,
+        )  # well below the 24 mm that a complete one may leave
         columns = (surface + noise[0], surface - fog + noise[1], solids + noise[2])
         parts.append((np.full(len(time), place), time, columns))
     return ReadingBatch(

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
-from ingest import chirpstack, instants, mapped, native, tts
+from ingest import instants, mapped, native
 from ingest.envelope import Uplink
-from ingest.limits import check, parse, split
+from ingest.formats import chirpstack, tts
+from ingest.formats.memory import Memory
+from ingest.formats.part import Format, Part, Place
+from ingest.formats.registry import Router
+from ingest.limits import check, check_size, parse, split
 from ingest.message import RawMessage
 from ingest.native import Element, Table
 from ingest.pace import Limits, Pace
@@ -25,7 +29,7 @@ NATIVE_TOPIC: Final = re.compile(r"quarterline/v1/([^/]+)/(readings|status)")
 _STATUS: Final = {b"online": True, b"offline": False}
 _TOPICS: Final = (
     "quarterline/v1/<sensor>/readings or …/status, application/<id>/device/<DevEUI>/event/<kind> (ChirpStack), "
-    "v3/<application>@<tenant>/devices/<id>/<kind> (The Things Stack)"
+    "v3/<application>@<tenant>/devices/<id>/<kind> (The Things Stack), or a topic of docs/formats.md"
 )
 
 
@@ -59,10 +63,12 @@ class _Device:
 class _Route:
     """Where a topic leads."""
 
-    kind: str  # readings, status, chirpstack, tts, or nothing
+    kind: str  # readings, status, chirpstack, tts, format, or nothing
     name: str  # the id in the topic, canonical
     event: str
     device: _Device | None
+    format: Format | None = None
+    field: str = ""  # a field that the topic names
 
     @property
     def named(self) -> str | None:
@@ -87,6 +93,10 @@ class Decoder:
         How fast a sensor may send; None where nobody is in a hurry, as in an import.
     quiet
         Whether the log is spared of unknown fields that look like known ones.
+    topics
+        Formats on topics of one's own: the format's name and a topic template.
+    memory
+        What stateful formats know; hand it on to the next decoder.
     """
 
     def __init__(
@@ -97,6 +107,8 @@ class Decoder:
         limits: Limits | None = None,
         pace: Pace | None = None,
         quiet: bool = False,
+        topics: Sequence[tuple[str, str]] = (),
+        memory: Memory | None = None,
     ) -> None:
         self.taken: dict[str, int] = {}  # by the last window, of the sensors' pace: for Pace.keep
         self._most = (limits or Limits()).message_bytes
@@ -113,15 +125,25 @@ class Decoder:
             )
         self._routes: dict[str, _Route] = {}
         self._near = NearMisses(quiet=quiet)
+        self._quiet = quiet
+        self._router = Router(topics)
+        self._memory = memory if memory is not None else Memory()
 
     def decode(self, messages: Sequence[RawMessage]) -> IngestWindow:
         """One window, in order of reception."""
         poison: dict[int, Refused] = {}
+        self._memory.begin()
         while True:
             try:
-                return self._decode(messages, poison)
+                window = self._decode(messages, poison)
             except _PoisonError as found:  # from the start: nothing half decoded may stay
                 poison[found.place] = found.refused
+                self._memory.rewind()
+                continue
+            if not self._quiet:
+                for _, wish in self._memory.wishes:
+                    _log.warning("missed messages of an edge node", wish=wish)
+            return window
 
     def _decode(self, messages: Sequence[RawMessage], poison: Mapping[int, Refused]) -> IngestWindow:
         window = Window(self._near)
@@ -129,7 +151,7 @@ class Decoder:
         for place, message in enumerate(messages):
             route = routes.get(message.topic) or self._route(message.topic)
             if message.retain:
-                _retained(route, message, window)
+                self._retained(route, message, window)
                 continue
             try:
                 if poison and place in poison:
@@ -146,7 +168,7 @@ class Decoder:
         return window.close(len(messages), messages[-1].received_us if messages else 0)
 
     def _route(self, topic: str) -> _Route:
-        route = _parse_topic(topic, self._devices)
+        route = _parse_topic(topic, self._devices, self._router)
         if route.device is not None:
             self._routes[topic] = route
         return route
@@ -154,6 +176,11 @@ class Decoder:
     def _one(self, route: _Route, message: RawMessage, window: Window) -> None:
         if route.kind == "tts":
             self._things_stack(route, message, window)
+            return
+        if route.format is not None:
+            check_size(message.payload, size=message.size, most=self._most)
+            for part in self._parts(route, message):
+                self._part(part, message, window)
             return
         device = route.device
         if device is None:
@@ -164,17 +191,79 @@ class Decoder:
         if route.kind == "status":
             _status(device, message, window)
             return
+        if route.kind == "chirpstack":
+            self._chirpstack(device, route.event, message, window)
+            return
         window.heard(device.id, message.received_us)
         check(message.payload, size=message.size, most=self._most)
         _refuse_without_profile(device)
-        if route.kind == "chirpstack":
-            uplink = chirpstack.read(parse(message.payload), device.id, route.event)
-            _uplink(device, uplink, message, window)
-        elif message.payload.lstrip()[:1] == b"[":
+        if message.payload.lstrip()[:1] == b"[":
             _array(device, message, window)
         else:
             element = native.read(parse(message.payload), device.table)
             _take(device, element, message, window)
+
+    def _chirpstack(self, device: _Device, event: str, message: RawMessage, window: Window) -> None:
+        try:
+            check(message.payload, size=message.size, most=self._most)
+            _refuse_without_profile(device)
+            uplink = chirpstack.read(parse(message.payload), device.id, event)
+        except Refused:
+            window.heard(device.id, message.received_us)
+            raise
+        if uplink.heard:
+            window.heard(device.id, message.received_us)
+        _uplink(device, uplink, message, window)
+
+    def _parts(self, route: _Route, message: RawMessage) -> Sequence[Part]:
+        place = Place(message.topic, route.name, route.field, route.event, message.received_us, self._memory)
+        assert route.format is not None
+        return route.format.read(message.payload, place)
+
+    def _part(self, part: Part, message: RawMessage, window: Window) -> None:
+        """One part of a message in one of the other formats."""
+        device = self._devices.get(part.sensor)
+        if device is None:
+            if part.optional or not part.sensor:
+                window.heartbeats += 1
+            else:
+                refused = part.refused or _unknown(part.sensor)
+                window.quarantine(message, message.payload, refused, part.sensor, None)
+            return
+        try:
+            if self._pace is not None:
+                self._pace.take(window.paces, device.id, message.received_us)
+            if part.heard:
+                window.heard(device.id, message.received_us)
+            if part.online is not None:
+                window.statuses.append((device.id, part.online, message.received_us))
+            if part.refused is not None:
+                raise part.refused
+            if part.uplink is None:
+                window.heartbeats += 1
+                return
+            _refuse_without_profile(device)
+            _uplink(device, part.uplink, message, window)
+        except Refused as refused:
+            window.quarantine(message, message.payload, refused, device.id, device.profile.id)
+
+    def _retained(self, route: _Route, message: RawMessage, window: Window) -> None:
+        """A retained message is no reading; a status sets connectivity at most."""
+        window.retained += 1
+        if route.kind == "status" and route.device is not None:
+            online = _STATUS.get(message.payload.strip().lower())
+            if online is not None:
+                window.statuses.append((route.device.id, online, message.received_us))
+        elif route.format is not None and not message.size:
+            try:
+                parts = [one for one in self._parts(route, message) if one.uplink is None]
+            except Refused:
+                return
+            window.statuses += [
+                (one.sensor, one.online, message.received_us)
+                for one in parts
+                if one.online is not None and one.sensor in self._devices
+            ]
 
     def _things_stack(self, route: _Route, message: RawMessage, window: Window) -> None:
         check(message.payload, size=message.size, most=self._most)
@@ -189,7 +278,8 @@ class Decoder:
                 self._pace.take(window.paces, device.id, message.received_us)
             _refuse_without_profile(device)
             uplink = tts.read(document, route.event)
-            window.heard(device.id, message.received_us)
+            if uplink.heard:
+                window.heard(device.id, message.received_us)
             _uplink(device, uplink, message, window)
         except Refused as refused:
             if refused.reason != "simulated":
@@ -197,7 +287,7 @@ class Decoder:
             window.quarantine(message, message.payload, refused, device.id, device.profile.id)
 
 
-def _parse_topic(topic: str, devices: Mapping[str, _Device]) -> _Route:
+def _parse_topic(topic: str, devices: Mapping[str, _Device], router: Router) -> _Route:
     found = NATIVE_TOPIC.fullmatch(topic)
     if found is not None:
         name = found[1].lower()
@@ -209,16 +299,13 @@ def _parse_topic(topic: str, devices: Mapping[str, _Device]) -> _Route:
     found = tts.TOPIC.fullmatch(topic)
     if found is not None:
         return _Route("tts", found[1].lower(), found[2], None)
+    other = router.find(topic)
+    if other is not None:
+        form, names = other
+        name = (names.get("sensor") or "").lower()
+        event, field = names.get("event") or "", names.get("field") or ""
+        return _Route("format", name, event, devices.get(name), form, field)
     return _Route("", "", "", None)
-
-
-def _retained(route: _Route, message: RawMessage, window: Window) -> None:
-    """A retained message is no reading; a status sets connectivity at most."""
-    window.retained += 1
-    if route.kind == "status" and route.device is not None:
-        online = _STATUS.get(message.payload.strip().lower())
-        if online is not None:
-            window.statuses.append((route.device.id, online, message.received_us))
 
 
 def _status(device: _Device, message: RawMessage, window: Window) -> None:
@@ -332,7 +419,9 @@ def _item(
 
 def _uplink(device: _Device, uplink: Uplink, message: RawMessage, window: Window) -> None:
     """What a network server passed on, through the sensor's device profile."""
-    element = _decoded(device, uplink.document)
+    if uplink.document is None and uplink.unread is not None:
+        raise uplink.unread
+    element = _decoded(device, uplink)
     element.values.update(uplink.values)
     if element.stated_us is None:
         element.stated_us = instants.parse_time(uplink.time, uplink.time_name)
@@ -341,9 +430,11 @@ def _uplink(device: _Device, uplink: Uplink, message: RawMessage, window: Window
     _take(device, element, message, window)
 
 
-def _decoded(device: _Device, document: Any) -> Element:
+def _decoded(device: _Device, uplink: Uplink) -> Element:
+    document = uplink.document
     if document is None:
         return Element({})
     if device.profile.fields:
-        return mapped.read(document, device.profile)
-    return native.read(document, device.table)  # the codec of the network server speaks native names
+        return mapped.read(document, device.profile, uplink.units)
+    # the codec of the network server speaks native names
+    return native.read(native.with_units(document, uplink.units, device.table), device.table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,11 @@ class Uplink:
     seq: Any = None
     seq_name: str = "seq"
     values: dict[str, float] = field(default_factory=dict)  # SI values the server itself adds, by column
+    units: Mapping[str, str] = field(default_factory=dict)  # units the message itself states, by field
+    raw: bytes | None = None  # the device's own bytes, where they came along
+    port: int | None = None  # … and the LoRaWAN port they came on
+    unread: Refused | None = None  # nobody decoded ``raw``: why, unless the device profile's codec can
+    heard: bool = True  # the device itself spoke; False: its server spoke of it
 
 
 def table(document: Any, name: str) -> Json:

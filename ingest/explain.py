@@ -6,13 +6,17 @@ quantity it is, in which unit, and what it is in SI.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from analysis.units import QUANTITIES
-from ingest import chirpstack, mapped, native, tts
+from ingest import mapped, native
 from ingest.decode import NATIVE_TOPIC, Decoder
+from ingest.envelope import Uplink
+from ingest.formats import chirpstack, tts
+from ingest.formats import part as formatpart
+from ingest.formats.registry import Router
 from ingest.limits import parse, split
 from ingest.message import RawMessage
 from ingest.native import RESERVED, Element, Table, near_miss
@@ -26,6 +30,7 @@ STATUS: Final = "status"
 RETAINED: Final = "retained"
 REFUSED: Final = "refused"
 _BY_COLUMN: Final = {one.column: one for one in QUANTITIES.values()}
+_ROUTER: Final = Router()
 _MOST_FIELDS: Final = 200  # of one part; a message of thousands is nothing to read
 
 
@@ -61,11 +66,18 @@ def sensor_of(message: RawMessage) -> str | None:
         return found[1].lower()
     found = tts.TOPIC.fullmatch(message.topic)
     if found is None:
-        return None
+        return _sensor_of_other(message)
     try:
         return tts.sensor_of(_document(message.payload), found[1].lower())
     except Refused:
         return found[1].lower()
+
+
+def _sensor_of_other(message: RawMessage) -> str | None:
+    try:
+        return next((one.sensor for one in _other_parts(message) if one.sensor), None)
+    except Refused:
+        return None
 
 
 def explain(
@@ -145,7 +157,10 @@ def _fields(message: RawMessage, profile: DeviceProfile) -> tuple[Field, ...]:
         return _native_fields(document, table)
     event = message.topic.rpartition("/")[2]
     try:
-        if tts.TOPIC.fullmatch(message.topic):
+        other = _uplink_of(message)
+        if other is not None:
+            uplink = other
+        elif tts.TOPIC.fullmatch(message.topic):
             uplink = tts.read(document, event)
         else:
             found = chirpstack.TOPIC.fullmatch(message.topic)
@@ -155,6 +170,26 @@ def _fields(message: RawMessage, profile: DeviceProfile) -> tuple[Field, ...]:
     inner = uplink.document
     fields = _mapped_fields(inner, profile) if profile.fields else _native_fields(inner, table)
     return (*fields, *(_of_server(column, value) for column, value in uplink.values.items()))
+
+
+def _uplink_of(message: RawMessage) -> Uplink | None:
+    """The first reading of a message in one of the other formats; None where it is none."""
+    parts = _other_parts(message)
+    return next((one.uplink for one in parts if one.uplink is not None), None)
+
+
+def _other_parts(message: RawMessage) -> Sequence[formatpart.Part]:
+    if any(one.fullmatch(message.topic) for one in (NATIVE_TOPIC, chirpstack.TOPIC, tts.TOPIC)):
+        return ()
+    found = _ROUTER.find(message.topic)
+    if found is None:
+        return ()
+    one, names = found
+    place = formatpart.Place(
+        message.topic, (names.get("sensor") or "").lower(), names.get("field") or "", names.get("event") or "",
+        message.received_us,
+    )  # fmt: skip
+    return one.read(message.payload, place)
 
 
 def _of_server(column: str, value: float) -> Field:

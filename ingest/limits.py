@@ -33,11 +33,21 @@ def check(payload: bytes, *, size: int = 0, most: int = MAX_BYTES) -> None:
     ------
     Refused
     """
+    check_size(payload, size=size, most=most)
+    if payload.count(b"[") + payload.count(b"{") > MAX_DEPTH and _depth(payload) > MAX_DEPTH:
+        raise Refused("too_deep", f"payload: nested deeper than {MAX_DEPTH} levels; send flat objects")
+
+
+def check_size(payload: bytes, *, size: int = 0, most: int = MAX_BYTES) -> None:
+    """The size alone, of a payload that may be no JSON.
+
+    Raises
+    ------
+    Refused
+    """
     size = size or len(payload)
     if size > most:
         raise Refused("too_large", f"payload: {size} bytes, at most {most} are taken; send smaller arrays")
-    if payload.count(b"[") + payload.count(b"{") > MAX_DEPTH and _depth(payload) > MAX_DEPTH:
-        raise Refused("too_deep", f"payload: nested deeper than {MAX_DEPTH} levels; send flat objects")
 
 
 def _depth(payload: bytes) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from analysis.units import UNITS
@@ -23,8 +24,8 @@ _UNIT_WORDS: Final = {
 _MISSING: Final = object()
 
 
-def read(document: Any, profile: DeviceProfile) -> Element:
-    """The values of one decoded object.
+def read(document: Any, profile: DeviceProfile, units: Mapping[str, str] | None = None) -> Element:
+    """The values of one decoded object; ``units`` are those the message itself states, by field.
 
     Raises
     ------
@@ -43,7 +44,8 @@ def read(document: Any, profile: DeviceProfile) -> Element:
                 field.name, _without_sentinels(raw, field), field.scale, field.offset
             )
             continue
-        value = _value(field, raw)
+        stated = units.get(field.name) if units else None
+        value = _value(field if stated is None else _stated(field, stated), raw)
         column = field.quantity.column
         if column in element.values and not math.isclose(element.values[column], value, rel_tol=1e-9):
             raise Refused(
@@ -53,6 +55,14 @@ def read(document: Any, profile: DeviceProfile) -> Element:
     known = {field.path[0] for field in profile.fields}
     element.unknown.extend(name for name in document if name not in known)
     return element
+
+
+def _stated(field: Field, word: str) -> Field:
+    """The field in the unit its message states, which wins over the profile's."""
+    unit = _UNIT_WORDS.get(word.lower(), word.lower())
+    if unit not in UNITS or UNITS[unit].dimension != field.quantity.dimension:
+        raise Refused("no_unit", f"{field.name}: {shown(word)} is no unit of {field.quantity.name}")
+    return replace(field, unit=unit)
 
 
 def raw_of(document: Any, field: Field) -> Any:

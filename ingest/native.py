@@ -92,6 +92,17 @@ def read(document: Any, table: Table) -> Element:
     return element
 
 
+def with_units(document: Any, units: Mapping[str, str], table: Table) -> Any:
+    """``document`` with the units its message states beside the values put into the names, as native ones have them."""
+    if not units or type(document) is not dict:
+        return document
+    named = {}
+    for name, raw in document.items():
+        full = f"{name}_{units[name]}" if name in units else name
+        named[full if full in table else name] = raw
+    return named
+
+
 def as_si(name: str, raw: float, known: tuple[str, float, float, float, float]) -> float:
     """One number in SI, refused where it lies outside what its quantity can be."""
     _, scale, offset, low, high = known

@@ -261,6 +261,7 @@ def test_L22_a_will_is_connectivity_and_never_a_reading_or_a_sign_of_life(
             said(b"Online", status, retain=True),
             said(b"OFFLINE", "quarterline/v1/d-2/status"),
             said(b"Online", "tele/d-1/LWT"),
+            said(b"Online", "lights/d-1/LWT"),
         ]
     )
     store.history.commit(window)

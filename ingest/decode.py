@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -13,7 +11,7 @@ from ingest import instants, mapped, native
 from ingest.envelope import Uplink
 from ingest.formats import chirpstack, tts
 from ingest.formats.memory import Memory
-from ingest.formats.part import Format, Part, Place
+from ingest.formats.part import Part, Place
 from ingest.formats.registry import Router
 from ingest.limits import check, check_size, parse, split
 from ingest.message import RawMessage
@@ -21,11 +19,11 @@ from ingest.native import Element, Table
 from ingest.pace import Limits, Pace
 from ingest.profile import NATIVE, DeviceProfile
 from ingest.refused import Refused, shown
+from ingest.route import Device, Route, parse_topic
 from ingest.spoolfile import DAMAGED
 from ingest.window import NearMisses, Window
 from store.records import IngestWindow, Item, Sensor
 
-NATIVE_TOPIC: Final = re.compile(r"quarterline/v1/([^/]+)/(readings|status)")
 _STATUS: Final = {b"online": True, b"offline": False}
 _TOPICS: Final = (
     "quarterline/v1/<sensor>/readings or …/status, application/<id>/device/<DevEUI>/event/<kind> (ChirpStack), "
@@ -46,37 +44,6 @@ class _PoisonError(Exception):
             "fault",
             f"this program failed over the message ({type(error).__name__}: {error}); report it with its bytes",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Device:
-    """A sensor of the fleet with what its messages mean."""
-
-    id: str  # canonical
-    interval_us: int
-    profile: DeviceProfile
-    table: Table
-    missing: str | None = None  # the id of a device profile that is not there
-
-
-@dataclass(frozen=True, slots=True)
-class _Route:
-    """Where a topic leads."""
-
-    kind: str  # readings, status, chirpstack, tts, format, or nothing
-    name: str  # the id in the topic, canonical
-    event: str
-    device: _Device | None
-    format: Format | None = None
-    field: str = ""  # a field that the topic names
-
-    @property
-    def named(self) -> str | None:
-        return self.name or None
-
-    @property
-    def profile_id(self) -> str | None:
-        return self.device.profile.id if self.device is not None else None
 
 
 class Decoder:
@@ -114,16 +81,16 @@ class Decoder:
         self._most = (limits or Limits()).message_bytes
         self._pace = pace
         tables: dict[str, Table] = {}
-        self._devices: dict[str, _Device] = {}
+        self._devices: dict[str, Device] = {}
         for sensor in sensors.values():
             profile = profiles.get(sensor.profile, NATIVE)
             missing = None if sensor.profile in profiles else sensor.profile
             table = tables.setdefault(profile.id, native.table_of(profile.units))
             identity = sensor.id.lower()
-            self._devices[identity] = _Device(
+            self._devices[identity] = Device(
                 identity, round(sensor.interval_s * 1e6), profile, table, missing
             )
-        self._routes: dict[str, _Route] = {}
+        self._routes: dict[str, Route] = {}
         self._near = NearMisses(quiet=quiet)
         self._quiet = quiet
         self._router = Router(topics)
@@ -167,13 +134,13 @@ class Decoder:
         self.taken = window.paces
         return window.close(len(messages), messages[-1].received_us if messages else 0)
 
-    def _route(self, topic: str) -> _Route:
-        route = _parse_topic(topic, self._devices, self._router)
+    def _route(self, topic: str) -> Route:
+        route = parse_topic(topic, self._devices, self._router)
         if route.device is not None:
             self._routes[topic] = route
         return route
 
-    def _one(self, route: _Route, message: RawMessage, window: Window) -> None:
+    def _one(self, route: Route, message: RawMessage, window: Window) -> None:
         if route.kind == "tts":
             self._things_stack(route, message, window)
             return
@@ -203,7 +170,7 @@ class Decoder:
             element = native.read(parse(message.payload), device.table)
             _take(device, element, message, window)
 
-    def _chirpstack(self, device: _Device, event: str, message: RawMessage, window: Window) -> None:
+    def _chirpstack(self, device: Device, event: str, message: RawMessage, window: Window) -> None:
         try:
             check(message.payload, size=message.size, most=self._most)
             _refuse_without_profile(device)
@@ -215,7 +182,7 @@ class Decoder:
             window.heard(device.id, message.received_us)
         _uplink(device, uplink, message, window)
 
-    def _parts(self, route: _Route, message: RawMessage) -> Sequence[Part]:
+    def _parts(self, route: Route, message: RawMessage) -> Sequence[Part]:
         place = Place(message.topic, route.name, route.field, route.event, message.received_us, self._memory)
         assert route.format is not None
         return route.format.read(message.payload, place)
@@ -247,7 +214,7 @@ class Decoder:
         except Refused as refused:
             window.quarantine(message, message.payload, refused, device.id, device.profile.id)
 
-    def _retained(self, route: _Route, message: RawMessage, window: Window) -> None:
+    def _retained(self, route: Route, message: RawMessage, window: Window) -> None:
         """A retained message is no reading; a status sets connectivity at most."""
         window.retained += 1
         if route.kind == "status" and route.device is not None:
@@ -265,7 +232,7 @@ class Decoder:
                 if one.online is not None and one.sensor in self._devices
             ]
 
-    def _things_stack(self, route: _Route, message: RawMessage, window: Window) -> None:
+    def _things_stack(self, route: Route, message: RawMessage, window: Window) -> None:
         check(message.payload, size=message.size, most=self._most)
         document = parse(message.payload)
         identity = tts.sensor_of(document, route.name)
@@ -287,28 +254,7 @@ class Decoder:
             window.quarantine(message, message.payload, refused, device.id, device.profile.id)
 
 
-def _parse_topic(topic: str, devices: Mapping[str, _Device], router: Router) -> _Route:
-    found = NATIVE_TOPIC.fullmatch(topic)
-    if found is not None:
-        name = found[1].lower()
-        return _Route(found[2], name, "", devices.get(name))
-    found = chirpstack.TOPIC.fullmatch(topic)
-    if found is not None:
-        name = found[1].lower()
-        return _Route("chirpstack", name, found[2], devices.get(name))
-    found = tts.TOPIC.fullmatch(topic)
-    if found is not None:
-        return _Route("tts", found[1].lower(), found[2], None)
-    other = router.find(topic)
-    if other is not None:
-        form, names = other
-        name = (names.get("sensor") or "").lower()
-        event, field = names.get("event") or "", names.get("field") or ""
-        return _Route("format", name, event, devices.get(name), form, field)
-    return _Route("", "", "", None)
-
-
-def _status(device: _Device, message: RawMessage, window: Window) -> None:
+def _status(device: Device, message: RawMessage, window: Window) -> None:
     online = _STATUS.get(message.payload.strip().lower())
     if online is None:
         text = message.payload[:32].decode("utf-8", "replace")
@@ -319,7 +265,7 @@ def _status(device: _Device, message: RawMessage, window: Window) -> None:
         window.heard(device.id, message.received_us)
 
 
-def _stranger(route: _Route, message: RawMessage, window: Window, most: int) -> None:
+def _stranger(route: Route, message: RawMessage, window: Window, most: int) -> None:
     """A topic of nobody: kept whole, an array by its elements, so that nothing is cut off."""
     if message.topic == DAMAGED:
         raise Refused("spool_damaged", "a record of the disk spool failed its checksum; these are its bytes")
@@ -334,7 +280,7 @@ def _stranger(route: _Route, message: RawMessage, window: Window, most: int) -> 
         window.quarantine(message, payload, refused, route.named, None)
 
 
-def _refuse_without_profile(device: _Device) -> None:
+def _refuse_without_profile(device: Device) -> None:
     if device.missing is not None:
         raise Refused(
             "unknown_profile",
@@ -346,7 +292,7 @@ def _unknown(identity: str) -> Refused:
     return Refused("unknown_sensor", f"{shown(identity)}: no sensor of the fleet; add it under [[sensors]]")
 
 
-def _array(device: _Device, message: RawMessage, window: Window) -> None:
+def _array(device: Device, message: RawMessage, window: Window) -> None:
     elements = split(message.payload)
     if not elements:
         window.heartbeats += 1
@@ -377,7 +323,7 @@ def _array(device: _Device, message: RawMessage, window: Window) -> None:
         window.items.append(_item(device, element, message, payload, time_us, place))
 
 
-def _take(device: _Device, element: Element, message: RawMessage, window: Window) -> None:
+def _take(device: Device, element: Element, message: RawMessage, window: Window) -> None:
     """One object that was no element of an array."""
     if element.unknown:
         window.unknown(device.id, element.unknown)
@@ -391,7 +337,7 @@ def _take(device: _Device, element: Element, message: RawMessage, window: Window
 
 
 def _item(
-    device: _Device, element: Element, message: RawMessage, raw: bytes, replaced_us: int | None, place: int
+    device: Device, element: Element, message: RawMessage, raw: bytes, replaced_us: int | None, place: int
 ) -> Item:
     """The item of an element; ``replaced_us`` stands in for a time that is absent or wrong."""
     received_us = message.received_us
@@ -417,7 +363,7 @@ def _item(
     )  # fmt: skip
 
 
-def _uplink(device: _Device, uplink: Uplink, message: RawMessage, window: Window) -> None:
+def _uplink(device: Device, uplink: Uplink, message: RawMessage, window: Window) -> None:
     """What a network server passed on, through the sensor's device profile."""
     if uplink.document is None and uplink.unread is not None:
         raise uplink.unread
@@ -430,7 +376,7 @@ def _uplink(device: _Device, uplink: Uplink, message: RawMessage, window: Window
     _take(device, element, message, window)
 
 
-def _decoded(device: _Device, uplink: Uplink) -> Element:
+def _decoded(device: Device, uplink: Uplink) -> Element:
     document = uplink.document
     if document is None:
         return Element({})

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from analysis.units import QUANTITIES
 from ingest import mapped, native
-from ingest.decode import NATIVE_TOPIC, Decoder
+from ingest.decode import Decoder
 from ingest.envelope import Uplink
 from ingest.formats import chirpstack, tts
 from ingest.formats import part as formatpart
@@ -22,6 +22,7 @@ from ingest.message import RawMessage
 from ingest.native import RESERVED, Element, Table, near_miss
 from ingest.profile import NATIVE, DeviceProfile
 from ingest.refused import Refused
+from ingest.route import NATIVE_TOPIC
 from store.records import IngestWindow, Item, Json, Quarantined, Sensor
 
 READING: Final = "reading"

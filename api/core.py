@@ -34,6 +34,7 @@ from api.hands import HandBook
 from api.learned import recall, refresh
 from api.localdays import new_date, offset_s
 from ingest.decode import Decoder
+from ingest.formats.memory import Memory
 from ingest.message import RawMessage
 from ingest.pace import Limits, Pace
 from ingest.profile import DeviceProfile
@@ -94,6 +95,7 @@ class Core:
         self._contacts: dict[str, int] = store.history.contacts()
         self._version: tuple[int, str | None] = (-1, None)
         self._pace = Pace(rules.limits, store.history.paces())
+        self._memory = Memory()  # of stateful formats: outlives the decoder of one state of the fleet
         self._gaps = GapBook(store, self.desk)
         self._last_us = 0
         self._resume(start_us)
@@ -132,6 +134,7 @@ class Core:
             return self._commit(window, last)
         except BaseException:
             self._pace.put_back(before)
+            self._memory.rewind()
             raise
 
     def _commit(self, window: IngestWindow, last: int | None) -> CommitResult:
@@ -366,7 +369,9 @@ class Core:
         self._zones = {s.id: ZoneInfo(s.timezone) for s in self.sites.values()}
         # where a local midnight falls between whole hours, every instant of the grid is looked at
         self._whole_hours = all(offset_s(zone, self._last_us) % 3600 == 0 for zone in self._zones.values())
-        self._decoder = Decoder(self.sensors, self.rules.profiles, limits=self.rules.limits, pace=self._pace)
+        self._decoder = Decoder(
+            self.sensors, self.rules.profiles, limits=self.rules.limits, pace=self._pace, memory=self._memory
+        )
         self._gaps.begin(self.sensors)
         day = datetime.fromtimestamp(self._last_us / 1e6, tz=UTC).date()
         owned = list(self.interceptors.values())

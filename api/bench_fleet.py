@@ -37,7 +37,7 @@ def _repeated(few: Fleet, count: int) -> Fleet:
     each = Groups(rows, np.arange(count + 1, dtype=np.int64))
     by_row = (
         "interval_s", "tau_s", "hot_limit_c", "track_base", "track_static", "track_resolution", "track_brim",
-        "base", "limit", "last_pump_out_s", "track_compartment",
+        "base", "limit", "last_pump_out_s", "track_compartment", "track_heard", "track_kitchen",
     )  # fmt: skip
     return replace(
         few,

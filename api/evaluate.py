@@ -121,7 +121,10 @@ def with_limit(rules: Rules, limit: float) -> Rules:
     """The same rules, but every ordinance's limit of the fraction is ``limit``."""
 
     def of(version: Version) -> Version:
-        limits = tuple(replace(one, value=limit, unit="ratio") for one in version.values["fill_limit"])
+        stated = version.values.get("fill_limit")
+        if stated is None:
+            return version
+        limits = tuple(replace(one, value=limit, unit="ratio") for one in stated)
         return replace(version, values={**version.values, "fill_limit": limits})
 
     ordinances = {

@@ -27,8 +27,7 @@ def show(identity: str | None, on: str | None, config: Path | None) -> list[dict
     """
     known = load_rules(load_settings(config)).ordinances
     if identity is not None and identity not in known:
-        hint = nearest(identity, sorted(known))
-        raise UseError(f"no ordinance {identity!r}; {hint}; known are {', '.join(sorted(known))}")
+        raise UseError(f"no ordinance {identity!r}; {nearest(identity, sorted(known))}")
     day = _day(on)
     chosen = [known[identity]] if identity is not None else list(known.values())
     return [row for one in chosen for row in _rows(one, one.at(day))]

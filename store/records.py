@@ -157,15 +157,13 @@ class Interceptor:
     kind: str
     base_depth_m: float
     static_level_m: float
-    place: str | None = (
-        None  # where it stands, as ordinances ask: in-ground, under-sink, …; None: not on file
-    )
     volume_m3: float | None = None
     compartments: int = 1
     frequency: str | None = None  # ISO 8601 duration; None: the ordinance's default
     last_pump_out: str | None = None  # local date, complete; None: unknown
     hauler: str | None = None
     dispatch: str = "notify"
+    place: str | None = None  # where it stands (alerts.conditions.PLACES); None: not on file
 
 
 @dataclass(frozen=True, slots=True)

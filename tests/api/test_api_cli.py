@@ -93,7 +93,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Cap
         ),
         ({"f.toml": FLEET + "x"}, "fleet import f.toml", 1, "f.toml:"),
         ({}, "import x.csv --mapping m.toml", 1, "m.toml: cannot be read"),
-        ({}, "ordinance show nowhere", 2, "no ordinance 'nowhere'; known are inglewood, sierra-madre"),
+        ({}, "ordinance show nowhere", 2, "no ordinance 'nowhere'; known here: abilene, apex"),
         ({}, "token create --name x --role boss", 2, "role 'boss' is unknown: use one of admin"),
         ({}, "token create --name x --role hauler", 2, "needs a subject"),
         ({}, "token revoke zzz", 2, "no key 'zzz'"),
@@ -158,7 +158,7 @@ def test_doctor_names_what_is_wrong_and_what_to_do(run: Run, tmp_path: Path) -> 
     assert found["mqtt"]["state"] == "fault"
     assert found["mqtt"]["remedy"] == "start the broker, or set [mqtt] host and port"
     assert found["package analysis"]["state"] == "ok"
-    assert found["ordinances"]["detail"] == "inglewood, sierra-madre"
+    assert {"inglewood", "sierra-madre"} <= set(found["ordinances"]["detail"].split(", "))
 
 
 def test_an_ordinance_is_shown_with_its_sections(run: Run) -> None:

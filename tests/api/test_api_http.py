@@ -43,6 +43,7 @@ def test_interceptors_come_in_public_units(client: Client, fleet: Any) -> None:
         "id": "luigi-gi1",
         "site": "luigi",
         "kind": "gravity",
+        "place": None,
         "volume_l": 3785.0,
         "base_depth_mm": 1220.0,
         "static_level_mm": 1220.0,

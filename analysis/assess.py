@@ -61,7 +61,8 @@ def outlook(
     share = own_share(before.p11, begun.var)
     k = predict(before, dt[:, None], diffusion(before.r, base, fleet.prior))
     silent = np.isnan(track.last_s[tracks]) & np.isfinite(then) & (then <= now_s)
-    known = track.seen[tracks] | track.by_hand[tracks] | (silent & fleet.track_heard[tracks])[:, None]
+    heard = fleet.track_heard[tracks][:, None]
+    known = track.seen[tracks] | (track.by_hand[tracks] & ~heard) | (silent[:, None] & heard)
     x = np.maximum(k.x, 0.0)
     var = k.p00 + track.bias[tracks] + track.doubt[tracks]
     whole = known.all(axis=1)

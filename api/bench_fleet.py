@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
+from dataclasses import fields, replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -35,21 +35,19 @@ def _repeated(few: Fleet, count: int) -> Fleet:
     which = np.arange(count) % len(few.interceptors)
     rows = np.arange(count, dtype=np.int64)
     each = Groups(rows, np.arange(count + 1, dtype=np.int64))
-    by_row = (
-        "interval_s", "tau_s", "hot_limit_c", "track_base", "track_static", "track_resolution", "track_brim",
-        "base", "limit", "last_pump_out_s", "track_compartment", "track_heard", "track_kitchen",
-    )  # fmt: skip
+    by_row = [f.name for f in fields(few) if isinstance(getattr(few, f.name), np.ndarray)]
+    values: dict[str, Any] = {
+        name: getattr(few, name)[which] for name in by_row
+    }  # with one sensor each all are alike
+    values |= {"sensor_interceptor": rows, "sensor_track": rows, "track_interceptor": rows}
     return replace(
         few,
         interceptors=tuple(few.interceptors[n] for n in which),
         sensors=tuple(few.sensors[n] for n in which),
         geometry=few.geometry.rows(which),
-        sensor_interceptor=rows,
-        sensor_track=rows,
-        track_interceptor=rows,
         sensors_of=each,
         tracks_of=each,
-        **{name: getattr(few, name)[which] for name in by_row},
+        **values,
     )
 
 

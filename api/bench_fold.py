@@ -12,7 +12,7 @@ import numpy as np
 
 from analysis.estimate import DAY_S, diffusion, predict, update
 from analysis.fleet import Fleet
-from analysis.fold import FleetState, as_arrays, initial_state, step
+from analysis.fold import FleetState, as_arrays, initial_state, own, step
 from analysis.model import ReadingBatch
 from api.bench_fleet import EVERY_S, bench_fleet, joined, nbytes, rounds
 from api.bench_peers import filterpy_loop, pandas_apply
@@ -75,10 +75,19 @@ def filter_rounds(fleet: Fleet, batches: list[ReadingBatch]) -> None:
 
 
 def fold_rounds(fleet: Fleet, state: FleetState, batches: list[ReadingBatch]) -> FleetState:
-    """The whole fold, batch by batch."""
+    """The whole fold, batch by batch; it uses the given state up."""
     for one in batches:
         state, _ = step(fleet, state, one, consume=True)
     return state
+
+
+def timed(fleet: Fleet, state: FleetState, batches: list[ReadingBatch], repeats: int) -> list[float]:
+    """Seconds of folding the same batches into the same state, every time; the state stays as it is."""
+    took = []
+    for _ in range(repeats):
+        mine = own(state)
+        took.append(seconds(lambda s=mine: fold_rounds(fleet, s, batches)))  # type: ignore[misc]
+    return took
 
 
 def state_bytes(state: FleetState) -> int:
@@ -92,7 +101,7 @@ def fold_curves(*, repeats: int, most: int = SIZES[-1], progress: Say = lambda _
     for size in (one for one in SIZES if one <= most):
         fleet, batches = bench_fleet(size), rounds(size, 3)
         state = fold_rounds(fleet, initial_state(fleet), batches[:1])
-        took = [seconds(lambda f=fleet, s=state, b=batches: fold_rounds(f, s, b[1:])) for _ in range(repeats)]  # type: ignore[misc]
+        took = timed(fleet, state, batches[1:], repeats)
         by_fleet[str(size)] = float(np.median(took)) / (2 * size) * 1e6
         progress(f"{size:,} interceptors: {by_fleet[str(size)]:.2f} µs a reading")
     return {
@@ -110,7 +119,7 @@ def _by_history(repeats: int, most: int, progress: Say) -> dict[str, float]:
         done = times * _CURVE_READINGS
         last = batches[-_CURVE_READINGS // 2 :]
         before = fold_rounds(fleet, state, batches[: -_CURVE_READINGS // 2])
-        took = [seconds(lambda b=before, x=last: fold_rounds(fleet, b, x)) for _ in range(repeats)]  # type: ignore[misc]
+        took = timed(fleet, before, last, repeats)
         state = fold_rounds(fleet, before, last)
         found[f"x{times}"] = float(np.median(took)) / (len(last) * size) * 1e6
         progress(f"after {done} readings each: {found[f'x{times}']:.2f} µs a reading")

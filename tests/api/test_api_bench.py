@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from analysis.fold import initial_state
 from api import bench_peers
+from api.bench_fleet import bench_fleet, rounds
+from api.bench_fold import fold_rounds, timed
 from api.cli import app
 
 
@@ -80,3 +85,21 @@ def test_replay_sends_every_message_through_the_command_itself() -> None:
     replayed = found["figures"]["replay"]
     assert (replayed["unit"], replayed["goal_per_s"]) == ("messages", 4e4)
     assert replayed["peers"]["parse only"]["per_s"] > 0
+
+
+def test_every_repeat_folds_the_same_readings_into_the_same_state() -> None:
+    fleet, batches = bench_fleet(20), rounds(20, 3)
+    state = fold_rounds(fleet, initial_state(fleet), batches[:1])
+    assert len(timed(fleet, state, batches[1:], 3)) == 3
+    assert (
+        state.interceptor.newest_s.tolist() == batches[0].time_s.tolist()
+    )  # what is used up is a copy each time
+
+
+def test_a_repeated_fleet_has_every_array_in_its_full_size() -> None:
+    fleet = bench_fleet(1003)
+    arrays = {f.name: getattr(fleet, f.name) for f in dataclasses.fields(fleet)}
+    sizes = {name: len(array) for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    assert set(sizes.values()) == {1003}
+    assert fleet.tracks_of[1002].tolist() == fleet.sensors_of[1002].tolist() == [1002]
+    assert fleet.last_pump_out_s[1002] == fleet.last_pump_out_s[2]

@@ -191,7 +191,8 @@ def test_mosquitto_with_this_file_lets_sensors_in_and_keeps_messages_over_a_rest
 
     sensor = client("d-1", secret)
     connected(sensor, port)
-    other = sensor.publish("quarterline/v1/d-2/readings", b"not mine", qos=1)
+    # QoS 0: Mosquitto 2.0.11 may end a 3.1.1 connection over its own PUBACK of a denied QoS 1 message, again and again
+    other = sensor.publish("quarterline/v1/d-2/readings", b"not mine")
     sent = [sensor.publish("quarterline/v1/d-1/readings", b"%d" % n, qos=1) for n in range(COUNT)]
     for info in (other, *sent):
         info.wait_for_publish(60)

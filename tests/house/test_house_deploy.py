@@ -189,12 +189,19 @@ def test_mosquitto_with_this_file_lets_sensors_in_and_keeps_messages_over_a_rest
     service.disconnect()
     service.loop_stop()
 
+    # on a connection of its own: Mosquitto 2.0.11 may end a 3.1.1 connection over a message that it denies
+    stray = client("d-1", secret)
+    connected(stray, port)
+    other = stray.publish("quarterline/v1/d-2/readings", b"not mine")
+    other.wait_for_publish(60)
+    assert other.is_published()
+    stray.disconnect()
+    stray.loop_stop()
+
     sensor = client("d-1", secret)
     connected(sensor, port)
-    # QoS 0: Mosquitto 2.0.11 may end a 3.1.1 connection over its own PUBACK of a denied QoS 1 message, again and again
-    other = sensor.publish("quarterline/v1/d-2/readings", b"not mine")
     sent = [sensor.publish("quarterline/v1/d-1/readings", b"%d" % n, qos=1) for n in range(COUNT)]
-    for info in (other, *sent):
+    for info in sent:
         info.wait_for_publish(60)
         assert info.is_published()
     sensor.disconnect()

@@ -61,7 +61,7 @@ KEYS: Final[dict[str, str]] = {
     "manifest_fields": "texts",
     "manifest_papers": "texts",
     "document_form": "text",
-    "retention_min": "number",
+    "retention_min": "years",
     "retention_place": "text",
     "reports": "clock",
     "incident_phone": "text",
@@ -98,6 +98,7 @@ def misfit(form: str, value: Any, unit: Any) -> str | None:
         "ratio or thickness": number and (thick or value <= 1),
         "counted": value in COUNTED,
         "number": number,
+        "years": number and unit == "years",
         "temperature": number and unit in {"c", "f"},
         "flag": isinstance(value, bool),
         "text": text,
@@ -123,6 +124,7 @@ def misfit(form: str, value: Any, unit: Any) -> str | None:
 def _hint(form: str) -> str:
     return {
         "temperature": ' with unit "c" or "f"',
+        "years": ' (a number with unit "years")',
         "ratio or thickness": f" (a thickness with unit {', '.join(LENGTHS)})",
         "counted": f" of {', '.join(COUNTED)}",
         "rule set": f" of {', '.join(RULE_SETS)}",

@@ -105,16 +105,6 @@ def test_a_variance_has_its_conditions(ordinances: dict[str, Ordinance]) -> None
         ("when = { seats_from = 40 }", "when = { }", r"when: empty; expected one of kind, place"),
         ("seats_from = 40", 'kind = ["gravty"]', r"when\.kind: 'gravty' is none of gravity, hydromechanical"),
         ("seats_from = 40", 'place = ["cellar"]', r"when\.place: 'cellar' is none of in-ground"),
-        (
-            'of = "certificate of cleaning"\n',
-            "",
-            r"reports.*\.of: missing; expected what is reported",
-        ),
-        (
-            'value = "P1M"\nsections = ["BCO grease"]\nof',
-            'value = "soon"\nsections = ["BCO grease"]\nof',
-            r"'soon' is not a clock",
-        ),
     ],
 )
 def test_a_mistake_in_a_condition_is_named(old: str, new: str, message: str) -> None:
@@ -122,6 +112,26 @@ def test_a_mistake_in_a_condition_is_named(old: str, new: str, message: str) -> 
     assert old in text
     with pytest.raises(OrdinanceError, match=message):
         parse_ordinance(text.replace(old, new, 1), "city.toml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('of = "notice"\n', "", r"reports\[?0?\]?.*\.of: missing; expected what is reported"),
+        ('value = "PT24H"', 'value = "soon"', r"'soon' is not a clock"),
+    ],
+)
+def test_a_mistake_in_a_clock_is_named(old: str, new: str, message: str) -> None:
+    text = (SHIPPED / "greenville.toml").read_text()
+    assert old in text
+    with pytest.raises(OrdinanceError, match=message):
+        parse_ordinance(text.replace(old, new, 1), "city.toml")
+
+
+def test_records_are_kept_for_years() -> None:
+    text = (SHIPPED / "apex.toml").read_text().replace('unit = "years"', 'unit = "months"')
+    with pytest.raises(OrdinanceError, match=r'retention_min\.value: expected a years .*unit "years"'):
+        parse_ordinance(text, "city.toml")
 
 
 def test_a_limit_needs_its_base(ordinances: dict[str, Ordinance]) -> None:

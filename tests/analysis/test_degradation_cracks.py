@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 import pytest
+from wiener import fit_random, undercovers
 
 from analysis.forecast import passage
 from analysis.model import Bools, Floats
-from analysis.wiener import fit_random, undercovers
 
 DATA: Final = Path(__file__).parent / "data"
 FAILED: Final = 1.60  # in

@@ -11,10 +11,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-
-from analysis.forecast import passage
-from analysis.model import Floats
-from analysis.wiener import (
+from wiener import (
     Wiener,
     fit_fixed,
     fit_gamma_frailty,
@@ -23,6 +20,9 @@ from analysis.wiener import (
     frailties,
     undercovers,
 )
+
+from analysis.forecast import passage
+from analysis.model import Floats
 
 DATA: Final = Path(__file__).parent / "data"
 STEP_KH: Final = 0.25
